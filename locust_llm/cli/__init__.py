@@ -1,0 +1,1 @@
+"""The `locust-llm` command, one file per subcommand."""

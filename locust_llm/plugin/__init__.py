@@ -1,0 +1,1 @@
+"""Where it meets Locust: user, events, listener, options, lifecycle, web UI."""

@@ -1,0 +1,1 @@
+"""How a run is told: CSV, JSON, HTML, Markdown."""

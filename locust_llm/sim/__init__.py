@@ -1,0 +1,1 @@
+"""The embedded engine: a simulated continuous-batching server. Imports nothing of ours."""

@@ -1,0 +1,1 @@
+"""Bytes: how a request leaves and how its stream comes back."""
