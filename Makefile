@@ -1,21 +1,50 @@
-# Everything runs in .venv, which the first target that needs it makes: Python 3.11+ and make are enough.
+# Everything runs in .venv, and the tests' real server in .engine; the first target that needs one makes it.
+# Python 3.11+ and make are enough.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+ENGINE := .engine
+PIP := -m pip --quiet --disable-pip-version-check
 
 .PHONY: demo demo-ui test test-long lint engine clean help
 
-help:            ## show the targets
+help:                     ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
+# A half-made environment is made anew: .ready is touched last, and --clear empties what a broken run left.
 $(VENV)/.ready: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
+	test -x $(BIN)/python || $(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python $(PIP) install --upgrade 'pip>=25.1'
+	$(BIN)/python $(PIP) install --editable . --group dev
 	touch $@
+
+$(ENGINE)/.ready: tests/engine/requirements.txt
+	test -x $(ENGINE)/bin/python || $(PYTHON) -m venv --clear $(ENGINE)
+	$(ENGINE)/bin/python $(PIP) install --requirement $<
+	touch $@
+
+$(ENGINE)/tiny.gguf: $(ENGINE)/.ready tests/engine/make_tiny_gguf.py tests/engine/tiny_text.py
+	$(ENGINE)/bin/python tests/engine/make_tiny_gguf.py $@.part
+	mv $@.part $@
+
+engine: $(ENGINE)/tiny.gguf   ## install the real llama.cpp server that the tests use, and its tiny model
 
 demo: $(VENV)/.ready      ## 20 s against the embedded engine, headless
 	$(BIN)/locust --config configs/demo.conf
 
 demo-ui: $(VENV)/.ready   ## the same with Locust's web UI left open at http://localhost:8089
 	$(BIN)/locust -f locustfiles/chat.py --host sim --users 8 --spawn-rate 4 --autostart --stop-timeout 30
+
+test: $(VENV)/.ready engine        ## the tests of every change (minutes)
+	$(BIN)/python -m pytest -m "not long"
+
+test-long: $(VENV)/.ready engine   ## the long matrices and property searches
+	$(BIN)/python -m pytest -m long
+
+lint: $(VENV)/.ready      ## ruff and mypy
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+
+clean:                    ## remove what make made
+	rm -rf $(VENV) $(ENGINE) out .pytest_cache .mypy_cache .ruff_cache .hypothesis
