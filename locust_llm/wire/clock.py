@@ -1,0 +1,74 @@
+"""StampClock: kernel receive times (CLOCK_REALTIME) on the monotonic clock.
+
+Theory of operation. With SO_TIMESTAMPING the kernel notes when a packet arrived, in wall time. We keep the offset
+wall - monotonic and subtract it. The offset is compared with a fresh reading before each drain of the sockets: a
+small difference is slewing (NTP) and is followed; a large one is a step of the wall clock, and the reads of that
+drain then carry the time of the read instead, since nobody can say on which side of the step they arrived.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable
+
+SO_TIMESTAMPING = 37
+RX_SOFTWARE_AND_REPORT = (1 << 3) | (1 << 4)
+ANCILLARY_BYTES = 128
+
+FOLLOW_NS = 2_000
+STEP_NS = 1_000_000
+
+_TIMESPEC = struct.Struct("@qq")
+
+
+class StampClock:
+    """Converts kernel stamps; one per process. `steps` counts the steps of the wall clock that were seen."""
+
+    def __init__(
+        self, wall_ns: Callable[[], int] = time.time_ns, monotonic_ns: Callable[[], int] = time.monotonic_ns
+    ) -> None:
+        self._wall_ns = wall_ns
+        self._monotonic_ns = monotonic_ns
+        self.steps = 0
+        self.trusted = True
+        self.offset_ns = self._measure()
+
+    def _measure(self) -> int:
+        """Wall - monotonic: of several readings the one taken fastest."""
+        best: tuple[int, int] | None = None
+        for _ in range(7):
+            before = self._monotonic_ns()
+            wall = self._wall_ns()
+            after = self._monotonic_ns()
+            if best is None or after - before < best[0]:
+                best = (after - before, wall - (before + after) // 2)
+        assert best is not None
+        return best[1]
+
+    def check(self) -> None:
+        """Follow the wall clock; call before each drain. Sets `trusted` to False for a drain that a step touches."""
+        self.trusted = True
+        if abs(self._wall_ns() - self._monotonic_ns() - self.offset_ns) <= FOLLOW_NS:
+            return
+        fresh = self._measure()
+        if abs(fresh - self.offset_ns) > STEP_NS:
+            self.steps += 1
+            self.trusted = False
+        self.offset_ns = fresh
+
+    def monotonic(self, ancillary: list[tuple[int, int, bytes]], now_ns: int) -> int | None:
+        """The packet's arrival in monotonic ns, or None when the kernel gave none that can be used.
+
+        `now_ns` is the time of the read: no packet arrives after it was read, so a stamp from the future (by less
+        than a step) becomes `now_ns`.
+        """
+        if not ancillary or not self.trusted:
+            return None
+        seconds, nanoseconds = _TIMESPEC.unpack_from(ancillary[0][2])
+        if seconds == 0:
+            return None
+        stamp: int = seconds * 1_000_000_000 + nanoseconds - self.offset_ns
+        if stamp > now_ns:
+            return now_ns if stamp - now_ns < STEP_NS else None
+        return stamp
