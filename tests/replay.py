@@ -136,7 +136,7 @@ class Replay:
 
     def _accept(self) -> None:
         while True:
-            fd, _ = self._listener._accept()
+            fd, _ = self._listener._accept()  # type: ignore[attr-defined]  # the stubs leave it out
             connection = _socket.socket(fileno=fd)
             if self._closing:
                 connection.close()
