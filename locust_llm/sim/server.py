@@ -1,0 +1,214 @@
+"""The engine on the wall clock: an OpenAI-compatible HTTP server for one engine.
+
+Theory of operation. The engine's time is CLOCK_MONOTONIC in nanoseconds. An alarm rings at the end of each step; the
+server then lets the engine advance to now and writes one event to every stream of the step. The schedule is absolute:
+a late ring does not shift the steps that follow, so that the load the engine models stays true; how late the writes
+were is counted and shown in /sim/counts, since an overloaded simulator measures only itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import deque
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from locust_llm.sim import api_chat, api_completions
+from locust_llm.sim.alarm import Alarm
+from locust_llm.sim.connection import Connection, Request
+from locust_llm.sim.engine import Engine
+from locust_llm.sim.http import HttpError, api_error, whole_response
+from locust_llm.sim.prefix_cache import word_blocks
+from locust_llm.sim.reply import WORDS, Reply, StreamedReply, WholeReply
+from locust_llm.sim.sequence import Refusal, Tick
+from locust_llm.sim.settings import EngineSettings, ServerSettings
+
+APIS: dict[str, ModuleType] = {api.PATH: api for api in (api_chat, api_completions)}
+_REFUSALS = {
+    "rate_limit": ("rate_limit_exceeded", "Rate limit reached: too many requests per second."),
+    "queue_full": ("queue_full", "The queue is full: try again later."),
+    "too_long": ("BadRequestError", "Prompt and max_tokens together exceed the maximum context length."),
+}
+
+
+class Server:
+    """Serves one engine; `start` binds, `close` drops every connection."""
+
+    def __init__(self, engine: EngineSettings, settings: ServerSettings) -> None:
+        self.settings = settings
+        self.engine = Engine(engine, time.monotonic_ns())
+        self.connections: set[Connection] = set()
+        self.received = 0  # requests on generation endpoints
+        self.invalid = 0  # of these, refused before the engine saw them
+        self.tokens_sent = 0
+        self._late_ns: deque[int] = deque([0], maxlen=4096)  # of each step's last write
+        self._listener: asyncio.Server | None = None
+        self._pages: dict[str, Callable[[], bytes]] = {
+            "/health": lambda: b"",
+            "/v1/models": self._models,
+            "/sim/counts": self._counts,
+        }
+
+    async def start(self) -> str:
+        """Binds and returns the base URL; raises OSError when it cannot."""
+        loop = asyncio.get_running_loop()
+        self._alarm = Alarm(loop, self._ring)
+        self._listener = await loop.create_server(
+            lambda: Connection(self), self.settings.host, self.settings.port, backlog=4096
+        )
+        port = self._listener.sockets[0].getsockname()[1]
+        host = f"[{self.settings.host}]" if ":" in self.settings.host else self.settings.host
+        return f"http://{host}:{port}"
+
+    def close(self) -> None:
+        """Stops listening and drops every connection."""
+        if self._listener is not None:
+            self._listener.close()
+        for connection in list(self.connections):
+            connection.transport.abort()
+        self._alarm.close()
+
+    def handle(self, connection: Connection, request: Request) -> None:
+        """Answers a page at once, or hands a generation request to the engine; raises HttpError."""
+        api = APIS.get(request.path)
+        if api is not None and request.method == "POST":
+            self._generate(connection, request, api)
+            return
+        self._authorise(request)
+        page = self._pages.get(request.path)
+        if page is None and api is None:
+            raise HttpError(404, {"detail": "Not Found"})
+        if page is None or request.method != "GET":
+            raise HttpError(405, {"detail": "Method Not Allowed"})
+        content_type = "text/plain; version=0.0.4" if request.path == "/metrics" else "application/json"
+        response = whole_response(200, page(), keep_alive=request.keep_alive, content_type=content_type)
+        connection.transport.write(response)
+        connection.reply_done(request.keep_alive)
+
+    def abandon(self, reply: Reply) -> None:
+        """The client of a running reply went away: its slot is free from now on."""
+        if reply.sequence is not None:
+            now_ns = self._pump()
+            self.engine.cancel(now_ns, reply.sequence)
+            self._alarm.set(self.engine.next_ns())
+
+    # Generation
+
+    def _generate(self, connection: Connection, request: Request, api: ModuleType) -> None:
+        self.received += 1
+        try:
+            self._authorise(request)
+            body = _json_object(request.body)
+            self._check_model(body.get("model"))
+            ask = api.read(body)
+        except HttpError:
+            self.invalid += 1
+            raise
+        now_ns = self._pump()
+        number = f"{self.received:016x}"
+        if self.settings.emit_send_time:
+            number = f"{self.received}-{request.received_ns:x}"
+        writer = api.Writer(number, body.get("model") or self.settings.model, int(time.time()), ask)
+        reply = (StreamedReply if ask.stream else WholeReply)(connection, writer, ask, self.settings)
+        blocks = word_blocks(ask.words) if self.engine.settings.prefix_cache_tokens is not None else None
+        taken = self.engine.submit(
+            now_ns, ask.prompt_tokens, ask.max_tokens, ignore_eos=ask.ignore_eos, blocks=blocks, tag=reply
+        )
+        if isinstance(taken, Refusal):
+            kind, message = _REFUSALS[taken.reason]
+            error = api_error(taken.status, kind, message)
+            raise HttpError(error.status, error.body, taken.retry_after_s)
+        connection.reply = reply
+        reply.begin(taken, api.CONTENT_TYPE)
+        self._alarm.set(self.engine.next_ns())
+
+    def _authorise(self, request: Request) -> None:
+        key = self.settings.api_key
+        if key is None or not request.path.startswith("/v1/"):
+            return
+        if request.headers.get(b"authorization", b"") != f"Bearer {key}".encode():
+            raise HttpError(401, {"error": "Unauthorized"})
+
+    def _check_model(self, model: Any) -> None:
+        if model is None or model == self.settings.model:
+            return
+        if not isinstance(model, str):
+            raise api_error(400, "Bad Request", "model: Input should be a valid string", "model")
+        if not self.settings.any_model:
+            raise api_error(404, "NotFoundError", f"The model `{model}` does not exist.", "model")
+
+    # The engine's steps
+
+    def _ring(self) -> None:
+        self._pump()
+        self._alarm.set(self.engine.next_ns())
+
+    def _pump(self) -> int:
+        """Lets the engine come up to now, writing what it makes; returns that now."""
+        now_ns = time.monotonic_ns()
+        while (tick := self.engine.advance(now_ns)) is not None:
+            self._write(tick)
+            self._late_ns.append(time.monotonic_ns() - tick.time_ns)
+        return now_ns
+
+    def _write(self, tick: Tick) -> None:
+        for sequence in tick.ended:
+            assert sequence.outcome is not None
+            sequence.tag.last(sequence.outcome)
+        words = WORDS
+        for sequence in tick.emitted:
+            reply: Reply = sequence.tag
+            head = reply.head
+            if head is None:
+                reply.emit(1)
+            else:
+                sent = reply.sent
+                reply.sent = sent + 1
+                reply.write(head + words[sent & 63] + reply.tail)
+        self.tokens_sent += len(tick.emitted)
+        for sequence in tick.ended:
+            sequence.tag.end(sequence.outcome)
+
+    # Pages
+
+    def _models(self) -> bytes:
+        entry = {"id": self.settings.model, "object": "model", "created": int(time.time()), "owned_by": "locust-llm"}
+        limit = self.engine.settings.context_tokens
+        return json.dumps({"object": "list", "data": [{**entry, "root": entry["id"], "max_model_len": limit}]}).encode()
+
+    def _counts(self) -> bytes:
+        """Requests by fate: received = finished + faulted + cancelled + rejected + invalid + in_flight."""
+        tally, late_ns = self.engine.tally, sorted(self._late_ns)
+        counts = {
+            "received": self.received,
+            "finished": tally.finished,
+            "faulted": tally.faulted,
+            "cancelled": tally.cancelled,
+            "rejected": tally.refused,
+            "invalid": self.invalid,
+            "in_flight": tally.in_flight,
+            "running": self.engine.running,
+            "waiting": self.engine.waiting,
+            "tokens_sent": self.tokens_sent,
+            "preemptions": tally.preemptions,
+            "late_ms_p50": late_ns[len(late_ns) // 2] / 1e6,
+            "late_ms_p99": late_ns[len(late_ns) * 99 // 100] / 1e6,
+        }
+        return json.dumps(counts).encode()
+
+
+def _json_object(body: bytes) -> dict[str, Any]:
+    if not body:
+        raise api_error(400, "Bad Request", "1 validation error:\n  {'type': 'missing', 'loc': 'body'}", "body")
+    try:
+        value = json.loads(body)
+    except ValueError as error:
+        at = getattr(error, "pos", 0)
+        message = f"1 validation error:\n  {{'type': 'json_invalid', 'loc': 'body.{at}', 'msg': 'JSON decode error'}}"
+        raise api_error(400, "Bad Request", message, f"body.{at}") from None
+    if not isinstance(value, dict):
+        raise api_error(400, "Bad Request", "1 validation error:\n  {'type': 'dict_type', 'loc': 'body'}", "body")
+    return value
