@@ -1,0 +1,34 @@
+"""The legacy completions API: raw text in, raw text out, no chat template between."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from locust_llm.measure.timeline import Timeline
+from locust_llm.wire.call import Call
+from locust_llm.wire.openai_answer import END_HINT, OpenAIDecoder
+from locust_llm.wire.openai_chat import body_fields
+
+_json = msgspec.json.Encoder()
+
+
+class Completions:
+    """A prompt in, its continuation out."""
+
+    name: Final = "completions"
+    path: Final = "completions"
+    end_hint: Final = END_HINT
+
+    def encode(self, call: Call) -> bytes:
+        """The JSON body of the request."""
+        prompt = call.prompt if call.prompt is not None else ""
+        return _json.encode({"prompt": prompt, **body_fields(call), **call.extra})
+
+    def decoder(self, timeline: Timeline, call: Call) -> OpenAIDecoder:
+        """A decoder for the answer to `call`."""
+        return OpenAIDecoder(timeline, prompts=call.prompts)
+
+
+COMPLETIONS: Final = Completions()
