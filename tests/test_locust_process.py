@@ -6,7 +6,9 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from urllib.request import ProxyHandler, build_opener
 
 import psutil
 import pytest
@@ -131,6 +133,13 @@ def test_a_service(tmp_path: Path, script: str, fault: str | None) -> None:
     assert service.stop() == -signal.SIGTERM
     assert service.stop() == -signal.SIGTERM
     assert not psutil.pid_exists(service.pid)
+
+
+def test_the_embedded_engine_as_a_service(sim_server: Callable[..., Service]) -> None:
+    first, second = sim_server("--slots", "2"), sim_server("--model", "other")
+    assert first.port != second.port
+    with build_opener(ProxyHandler({})).open(f"{second.url}/v1/models", timeout=10) as answer:
+        assert '"other"' in answer.read().decode()
 
 
 def test_free_ports_are_ports() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
+import gevent.pool
 import pytest
 
 from tests.engine.llama import ALIAS, API_KEY, Llama
@@ -79,3 +80,15 @@ def test_the_key_is_asked_for(llama_with_key: Llama, key: str | None) -> None:
     refused.value.close()
     assert chat(llama_with_key, API_KEY)["usage"]["completion_tokens"] == N_TOKENS
     assert llama_with_key.metrics()["tokens_predicted_total"] >= N_TOKENS
+
+
+@pytest.mark.long
+def test_whatever_it_is_asked_and_however_many_ask_at_once(llama: Llama) -> None:
+    """The tests may count on the text and on N: different prompts of any length, 16 at once on 4 slots."""
+
+    def ask(number: int) -> tuple[str, int]:
+        answer = chat(llama, messages=[{"role": "user", "content": f"{number} " + "why? " * (number % 50)}])
+        return answer["choices"][0]["message"]["content"], answer["usage"]["completion_tokens"]
+
+    answers = gevent.pool.Pool(16).map(ask, range(300))
+    assert answers == [(TEXT, N_TOKENS)] * 300
