@@ -92,6 +92,7 @@ class RequestRecord:
     error: str | None = None
     detail: str | None = None
     status: int | None = None
+    retry_after_s: float | None = None
 
     started_wall_s: float = 0.0
     scheduled_ns: int = 0

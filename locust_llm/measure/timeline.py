@@ -20,7 +20,6 @@ REFUSAL: Final = "refusal"
 AUDIO: Final = "audio"
 
 DETAIL_LIMIT = 400
-TERMINAL_UNKNOWN = ""
 
 
 class Timeline:
@@ -44,6 +43,7 @@ class Timeline:
         "model_answered",
         "name",
         "reasoning_streamed",
+        "retry_after_s",
         "scheduled_ns",
         "started_ns",
         "started_wall_s",
@@ -86,6 +86,7 @@ class Timeline:
         self.done_ns: int | None = None
         self.error: str | None = None
         self.detail: str | None = None
+        self.retry_after_s: float | None = None
         self.model_answered: str | None = None
         self.event_ns: array[int] = array("q")
         self.event_choice: array[int] = array("q")
@@ -164,6 +165,12 @@ class Timeline:
             self.error = label
             self.detail = detail[:DETAIL_LIMIT] if detail else None
 
+    def restart(self, now_ns: int) -> None:
+        """The request is sent anew (after a refusal that we caused): forget the first try, keep its identity."""
+        self.error = self.detail = self.status = None
+        self.started_ns = now_ns
+        self.transit = Transit()
+
     # -- the end -------------------------------------------------------------------------------------------------
 
     @property
@@ -194,6 +201,7 @@ class Timeline:
             error=None if cancelled else self.error,
             detail=self.detail,
             status=self.status,
+            retry_after_s=self.retry_after_s,
             started_wall_s=self.started_wall_s,
             scheduled_ns=self.scheduled_ns,
             started_ns=self.started_ns,

@@ -15,7 +15,7 @@ from typing import Final
 from locust_llm.measure.timeline import Timeline
 from locust_llm.wire import failures
 from locust_llm.wire.api import Api, Call
-from locust_llm.wire.openai_chunks import read_document
+from locust_llm.wire.document import read_document
 from locust_llm.wire.sse import MAX_EVENT_BYTES, EventStream, StreamTooLong
 
 ERROR_BODY_BYTES: Final = 64 * 1024

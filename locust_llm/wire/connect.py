@@ -63,7 +63,7 @@ class Resolver:
             kept = self._known.get(key)
             if kept is not None and time.monotonic_ns() - kept[0] < NAME_KEPT_NS:
                 return kept[1]
-            found = gevent.socket.getaddrinfo(host, port, type=gevent.socket.SOCK_STREAM)
+            found: list[Any] = gevent.socket.getaddrinfo(host, port, type=gevent.socket.SOCK_STREAM)
             self._known[key] = (time.monotonic_ns(), found)
             return found
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from typing import Final
 
-import msgspec
+from locust_llm.wire.document import read_document
 
 TRUNCATED: Final = "truncated stream"
 NO_OUTPUT: Final = "no output events"
@@ -153,8 +153,8 @@ def http_failure(status: int, content_type: str, body: bytes, location: str = ""
         return f"redirect {status}", f"→ {snippet(location.partition('?')[0])}: not followed; fix the base URL (--host)"
     label = f"HTTP {status}"
     try:
-        document = msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError):
+        document = read_document(body)
+    except ValueError:
         return label, snippet(body) or None
     named, _, message = _said(document)
     if named:

@@ -48,10 +48,11 @@ class Http1Reply:
         self.keep_alive = False
         self.sized = False
 
-    def feed(self, at_ns: int, data: bytes) -> None:
-        """One read. Raises httptools.HttpParserError when it is not HTTP."""
+    def feed(self, at_ns: int, data: bytes) -> bool:
+        """One read; tells whether the reply has now ended. Raises httptools.HttpParserError when it is not HTTP."""
         self._body_ns = at_ns
         self._feed(data)
+        return self.complete
 
     @property
     def complete(self) -> bool:

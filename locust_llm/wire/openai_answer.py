@@ -14,7 +14,8 @@ from typing import Any, Final
 from locust_llm.measure.record import TokenSource
 from locust_llm.measure.timeline import AUDIO, CONTENT, REASONING, REFUSAL, Timeline
 from locust_llm.wire import failures
-from locust_llm.wire.openai_chunks import Choice, Chunk, Delta, Tool, read_chunk, read_document
+from locust_llm.wire.document import read_document
+from locust_llm.wire.openai_chunks import Choice, Chunk, Delta, Tool, read_chunk
 from locust_llm.wire.openai_usage import NO_CHOICE, UsageMeter
 
 END_HINT: Final = b"[DONE]"

@@ -14,6 +14,8 @@ from typing import Annotated, Any
 
 import msgspec
 
+from locust_llm.wire.document import read_document
+
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Index = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 
@@ -117,18 +119,6 @@ def read_chunk(data: bytes) -> Chunk | None:
     except (msgspec.DecodeError, RecursionError):
         document = read_document(data)
         return tolerant_chunk(document) if isinstance(document, dict) else None
-
-
-def read_document(data: bytes) -> Any:
-    """Any JSON document as Python objects, as tolerantly as can be. ValueError when it is not JSON."""
-    try:
-        return msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError):
-        pass
-    try:
-        return json.loads(data.decode(errors="replace"), strict=False)  # takes lone surrogates, NaN, raw controls
-    except RecursionError:
-        raise ValueError("JSON nested too deeply") from None
 
 
 # -- the tolerant way ------------------------------------------------------------------------------------------------

@@ -111,15 +111,15 @@ class Connection:
                 self._socket.send(pending)
         reply = self.reply
         if data:
-            if reply is None or reply.complete:
+            if reply is None or reply.ended_ns is not None:
                 self._fail(httpx.RemoteProtocolError("the server sent data that no request asked for"))
                 return
             headers_before = reply.headers_ns
-            reply.feed(stamp, data)
-            if reply.complete:
+            ended = reply.feed(stamp, data)
+            if ended:
                 self.transit.end_ns = stamp
                 self.transit = Transit()  # what comes later belongs to no request
-            if reply.hinted or reply.complete or reply.headers_ns != headers_before:
+            if ended or reply.hinted or reply.headers_ns != headers_before:
                 self.news.set()
         if at_end:
             self.transit.end_ns = stamp

@@ -1,0 +1,208 @@
+"""Our command-line options: one table, read by Locust's parser, by Settings and by `locust-llm options`.
+
+Values are plain (str, int, float, bool, list of str), since Locust sends them to workers by message and the web form
+turns the rest into text. No option holds a key. `Settings.parse` reads them again at the start of each test.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from typing import Any
+
+Plain = str | int | float | bool | None
+
+TRUTHS = ("1", "true", "yes", "on")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option. `kind`: str, int, float or bool; `many`: repeatable; `in_form`: shown in the web UI's form."""
+
+    flag: str
+    kind: type
+    default: Plain
+    help: str
+    metavar: str | None = None
+    many: bool = False
+    in_form: bool = False
+    minimum: float | None = None
+    choices: tuple[str, ...] | None = None
+
+    @property
+    def dest(self) -> str:
+        """The attribute of `parsed_options`."""
+        return self.flag.removeprefix("--").replace("-", "_")
+
+    @property
+    def variable(self) -> str:
+        """The environment variable."""
+        return "LOCUST_" + self.dest.upper()
+
+
+OPTIONS: tuple[Option, ...] = (
+    Option(
+        "--llm-model",
+        str,
+        "",
+        "Model id to ask for. Else OPENAI_MODEL, else the first that the server lists",
+        "NAME",
+        in_form=True,
+    ),
+    Option(
+        "--llm-api-key-env",
+        str,
+        "",
+        "Name of the environment variable that holds the API key, read by each process (else OPENAI_API_KEY)",
+        "VARIABLE",
+    ),
+    Option("--llm-header", str, None, "A header to send with each request; repeatable", "'Name: value'", many=True),
+    Option(
+        "--llm-extra-body", str, None, "A JSON object merged into each request's body; repeatable", "JSON", many=True
+    ),
+    Option("--llm-input-tokens", int, 500, "Length of generated prompts, in words", "N", in_form=True, minimum=1),
+    Option(
+        "--llm-prompt-file",
+        str,
+        "",
+        "A text file that is every request's prompt, so that runs compare (it also lets"
+        " the server's prefix cache help)",
+        "FILE",
+    ),
+    Option("--llm-max-tokens", int, 256, "Most tokens an answer may have", "N", in_form=True, minimum=1),
+    Option("--llm-temperature", float, 0.0, "Sampling temperature; -1 sends none", "T"),
+    Option("--llm-seed", int, None, "Sampling seed, and the seed of generated prompts", "N"),
+    Option(
+        "--llm-ignore-eos",
+        bool,
+        False,
+        "Ask the engine to go on to --llm-max-tokens (vLLM, llama.cpp, SGLang)",
+        in_form=True,
+    ),
+    Option(
+        "--llm-connect-timeout",
+        float,
+        10.0,
+        "Seconds to open a connection (DNS, TCP, TLS); 0 = no limit",
+        "S",
+        minimum=0,
+    ),
+    Option(
+        "--llm-stall-timeout",
+        float,
+        120.0,
+        "Longest wait in seconds for the next output event of a stream, the first"
+        " one included; keep-alive comments do not count; 0 = no limit",
+        "S",
+        minimum=0,
+    ),
+    Option("--llm-timeout", float, 600.0, "Seconds a whole request may take; 0 = no limit", "S", minimum=0),
+    Option(
+        "--llm-retry-after-cap",
+        float,
+        30.0,
+        "Longest pause in seconds of a user after HTTP 429 or 503, as Retry-After"
+        " asks (1 s where the server does not say); outside every latency; 0 = no pause",
+        "S",
+        minimum=0,
+    ),
+    Option(
+        "--llm-proxy",
+        str,
+        "",
+        "URL of an HTTP proxy, or 'none'. Else the proxy variables, which never capture loopback and private addresses",
+        "URL",
+    ),
+    Option("--llm-ca-cert", str, "", "PEM file of the certificate authorities to trust", "FILE"),
+    Option("--llm-insecure", bool, False, "Do not verify the server's certificate"),
+    Option(
+        "--llm-no-preflight",
+        bool,
+        False,
+        "Do not send the one small request that checks URL, key and model before users spawn",
+    ),
+    Option(
+        "--llm-warmup",
+        int,
+        0,
+        "Requests sent before the test, one after the other, and kept out of all figures",
+        "N",
+        in_form=True,
+        minimum=0,
+    ),
+    Option(
+        "--llm-min-tokens",
+        int,
+        20,
+        "Answers with fewer output tokens stay out of the TPOT distribution (how many is shown)",
+        "N",
+        minimum=0,
+    ),
+)
+
+
+def add_to(parser: Any) -> None:
+    """Add our options to a Locust parser, once however often it is asked."""
+    if "--llm-model" in parser._option_string_actions:
+        return
+    group = parser.add_argument_group("LLM options", "Options of locust_llm (also: locust-llm options)")
+    for option in OPTIONS:
+        settings: dict[str, Any] = {"help": _help(option), "env_var": option.variable}
+        settings["include_in_web_ui"] = False
+        if option.kind is bool:
+            settings |= {"action": "store_true", "default": False}
+        else:
+            settings |= {"type": _reader(option), "default": option.default, "metavar": option.metavar}
+            settings |= {"action": "append"} if option.many else {}
+            settings |= {"choices": option.choices} if option.choices else {}
+        # Arguments of a group never reach the web form, so those that belong there are the parser's own.
+        if option.in_form:
+            parser.add_argument(option.flag, **settings | {"include_in_web_ui": True})
+        else:
+            group.add_argument(option.flag, **{k: v for k, v in settings.items() if k != "include_in_web_ui"})
+
+
+def _help(option: Option) -> str:
+    tail = "" if option.default in (None, "", False) else f" (default: {option.default})"
+    return (option.help + tail).replace("%", "%%")
+
+
+def _reader(option: Option) -> Any:
+    """The argparse type of an option: its kind, with its lower limit."""
+
+    def read(text: str) -> Any:
+        try:
+            return read_value(option, text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return read
+
+
+def read_value(option: Option, value: Any) -> Any:
+    """One value as typed, configured or sent by the form; raises ValueError with the reason."""
+    if option.kind is bool:
+        return value if isinstance(value, bool) else str(value).strip().lower() in TRUTHS
+    if value is None or (option.kind is not str and isinstance(value, str) and not value.strip()):
+        return option.default
+    try:
+        number = option.kind(value)
+    except (TypeError, ValueError):
+        wanted = {int: "a whole number", float: "a number"}.get(option.kind, "text")
+        raise ValueError(f"{option.flag} takes {wanted}, not {value!r}") from None
+    if (option.kind is float and number != number) or number in (float("inf"), float("-inf")):
+        raise ValueError(f"{option.flag} takes a finite number")
+    if option.minimum is not None and number < option.minimum:
+        raise ValueError(f"{option.flag} must be at least {option.minimum:g}, not {value}")
+    return number
+
+
+def describe() -> str:
+    """All options with their help, for `locust-llm options`."""
+    lines = ["Options that locust_llm adds to `locust` (Locust prints its --help before it loads the locustfile).", ""]
+    for option in OPTIONS:
+        lines.append(f"  {option.flag}{' ' + option.metavar if option.metavar else ''}")
+        lines.append(f"      {_help(option).replace('%%', '%')}")
+        lines.append(f"      variable {option.variable}" + (", in the web form" if option.in_form else ""))
+    lines += ["", "Also read, last of all: OPENAI_BASE_URL (as --host), OPENAI_API_KEY, OPENAI_MODEL."]
+    return "\n".join(lines)

@@ -1,0 +1,212 @@
+"""Session: what locust_llm knows of one Locust Environment, and of the test that runs in it.
+
+`prepare` (local or master, before users spawn) settles the target once per test and leaves what the workers need in
+`environment.parsed_options`, which Locust sends to them; `begin` (every process, at `test_start`) builds from it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from locust.runners import MasterRunner, WorkerRunner
+
+from locust_llm.measure.record import RequestRecord
+from locust_llm.measure.stats import LOCAL_LAG_S, REPORT_LAG_S, RunStats
+from locust_llm.measure.timeline import Timeline
+from locust_llm.plugin import rows
+from locust_llm.plugin.engine import EmbeddedEngine
+from locust_llm.plugin.settings import Settings
+from locust_llm.wire.api import APIS
+from locust_llm.wire.client import ClientConfig, LLMClient, Quirks, ssl_context
+from locust_llm.wire.credentials import credentials
+from locust_llm.wire.preflight import Report, check, warm_up
+from locust_llm.wire.target import SIM, ConfigurationError, environment_value, parse_target, proxy_chooser
+from locust_llm.workload.prompts import FixedPrompt, PromptFileError, Prompts, read_prompt_file
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_KEY_VARIABLE = "OPENAI_API_KEY"
+
+
+class Session:
+    """One per Environment; see `session_of`."""
+
+    def __init__(self, environment: Any) -> None:
+        self.environment = environment
+        self.settings = Settings.parse(environment.parsed_options)
+        self.run = ""
+        self.model = ""
+        self.base_url = ""
+        self.engine_url = ""
+        self.stats = self._new_stats()
+        self.reports: list[Report] = []
+        self.prompts: Callable[[], str] = Prompts()
+        self.running: set[Timeline] = set()
+        self._engine: EmbeddedEngine | None = None
+        self._quirks = Quirks()
+        self._configs: dict[tuple[str | None, str], ClientConfig] = {}
+        rows.keep_metrics_apart(environment.stats)
+
+    # -- before a test: local or master ------------------------------------------------------------------------
+
+    @property
+    def is_worker(self) -> bool:
+        """Whether this process is a worker of a master."""
+        return isinstance(self.environment.runner, WorkerRunner)
+
+    @property
+    def is_master(self) -> bool:
+        """Whether this process is a master."""
+        return isinstance(self.environment.runner, MasterRunner)
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the embedded engine answers."""
+        return bool(self.engine_url)
+
+    def hosts(self) -> list[str | None]:
+        """The hosts that this test's LLM users will ask, as typed; None is the default target."""
+        from locust_llm.plugin.user import LLMUser
+
+        users = [user for user in self.environment.user_classes if issubclass(user, LLMUser)]
+        return list(dict.fromkeys(self.environment.host or user.host or None for user in users))
+
+    def prepare(self) -> None:
+        """Settle target, key and model, and check them by one small request each; raises ConfigurationError."""
+        self.settings = Settings.parse(self.environment.parsed_options)
+        self._configs.clear()
+        self._quirks = Quirks()
+        self.reports = []
+        self.model = self.settings.model or environment_value("OPENAI_MODEL") or ""
+        self._settle_target()
+        for host in self.hosts():
+            self._check(host)
+        self.run = uuid.uuid4().hex[:8]
+        options = self.environment.parsed_options
+        if options is not None:
+            options.llm_run = self.run
+            options.llm_resolved_model = self.model
+            options.llm_base_url = self.base_url
+            options.llm_engine_url = self.engine_url
+            options.llm_usage_refused = not self._quirks.include_usage
+
+    def _settle_target(self) -> None:
+        """Find the default target; start the embedded engine where it is wanted, and put its URL in place of `sim`."""
+        typed = (self.environment.host or "").strip()
+        self.base_url = environment_value("OPENAI_BASE_URL") or ""
+        hosts = self.hosts()
+        wants_default = None in hosts and not self.base_url
+        self.engine_url = ""
+        if SIM in (typed, *(host for host in hosts if host)) or wants_default:
+            if self._engine is None:
+                self._engine = EmbeddedEngine()
+            self.engine_url = self._engine.url
+            if wants_default:
+                self.base_url = self.engine_url
+                logger.warning(
+                    "No --host and no OPENAI_BASE_URL: using the embedded engine. All figures are SIMULATED."
+                )
+            else:
+                logger.warning("Using the embedded engine. All figures are SIMULATED.")
+            if typed == SIM:
+                self.environment.host = self.engine_url
+                if self.environment.parsed_options is not None:
+                    self.environment.parsed_options.host = self.engine_url
+
+    def _check(self, host: str | None) -> None:
+        """Preflight and warm-up of one target."""
+        client = LLMClient(self.config_for(host, "chat"))
+        try:
+            report = check(client, self.model, send=not self.settings.no_preflight)
+            self.model = report.model
+            self.reports.append(report)
+            for warning in report.warnings:
+                logger.warning(warning)
+            logger.info(report.sentence)
+            if self.settings.warmup:
+                warm_up(client, self.model, self.settings.warmup, self._make_prompts(), self.settings.max_tokens)
+        finally:
+            client.close()
+
+    # -- during a test: every process -------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """A test starts in this process: read what was settled, forget the last test."""
+        options = self.environment.parsed_options
+        self.settings = Settings.parse(options)
+        self.run = getattr(options, "llm_run", "") or self.run or uuid.uuid4().hex[:8]
+        self.model = getattr(options, "llm_resolved_model", "") or self.model or self.settings.model
+        self.base_url = getattr(options, "llm_base_url", "") or self.base_url
+        self.engine_url = getattr(options, "llm_engine_url", "")
+        self._quirks = Quirks(include_usage=not getattr(options, "llm_usage_refused", False))
+        self._configs.clear()
+        self.prompts = self._make_prompts()
+        self.stats = self._new_stats()
+        self.running = set()
+        rows.keep_metrics_apart(self.environment.stats)
+
+    def config_for(self, host: str | None, api: str) -> ClientConfig:
+        """The client configuration for a host as typed (None: the default target); raises ConfigurationError."""
+        key = (host or None, api)
+        config = self._configs.get(key)
+        if config is None:
+            settings = self.settings
+            url = self.engine_url if host == SIM else host or self.base_url
+            if not url:
+                raise ConfigurationError("no endpoint: give --host URL, set OPENAI_BASE_URL, or use --host sim")
+            config = self._configs[key] = ClientConfig(
+                api=APIS[api],
+                target=parse_target(url),
+                credentials=credentials(settings.api_key_env or None, DEFAULT_KEY_VARIABLE, settings.header),
+                context=ssl_context(settings.ca_cert, insecure=settings.insecure),
+                proxy_for=proxy_chooser(settings.proxy),
+                connect_timeout_s=settings.connect_timeout,
+                stall_timeout_s=settings.stall_timeout,
+                total_timeout_s=settings.timeout,
+                quirks=self._quirks,
+            )
+        return config
+
+    def started(self, timeline: Timeline) -> None:
+        """A request starts."""
+        self.running.add(timeline)
+        self.stats.started(timeline.name, timeline.started_ns)
+
+    def left(self, timeline: Timeline) -> None:
+        """A request's stream is over; its verdict may still be to come."""
+        self.stats.progress(timeline)
+        self.running.discard(timeline)
+
+    def ended(self, record: RequestRecord) -> None:
+        """A request has ended and its verdict is final."""
+        self.stats.add(record)
+
+    def _new_stats(self) -> RunStats:
+        lag_s = None if self.is_worker else REPORT_LAG_S if self.is_master else LOCAL_LAG_S
+        return RunStats(time.time_ns() - time.monotonic_ns(), min_tokens=self.settings.min_tokens, lag_s=lag_s)
+
+    def _make_prompts(self) -> Prompts | FixedPrompt:
+        settings = self.settings
+        try:
+            if settings.prompt_file:
+                return read_prompt_file(settings.prompt_file)
+        except PromptFileError as error:
+            raise ConfigurationError(str(error)) from None
+        worker = getattr(self.environment.runner, "worker_index", 0)
+        return Prompts(words=settings.input_tokens, run=self.run, worker=worker, seed=settings.seed)
+
+
+_sessions: WeakKeyDictionary[Any, Session] = WeakKeyDictionary()
+
+
+def session_of(environment: Any) -> Session:
+    """The session of an Environment, made on first use."""
+    session = _sessions.get(environment)
+    if session is None:
+        session = _sessions[environment] = Session(environment)
+    return session

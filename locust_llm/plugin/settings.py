@@ -1,0 +1,69 @@
+"""Settings: our options as one frozen value, parsed again at the start of each test."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from locust_llm.plugin.options import OPTIONS, read_value
+from locust_llm.wire.target import ConfigurationError
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One attribute per option, named without its `--llm-`."""
+
+    model: str
+    api_key_env: str
+    header: tuple[str, ...]
+    extra_body: dict[str, Any]
+    input_tokens: int
+    prompt_file: str
+    max_tokens: int
+    temperature: float
+    seed: int | None
+    ignore_eos: bool
+    connect_timeout: float
+    stall_timeout: float
+    timeout: float
+    retry_after_cap: float
+    proxy: str
+    ca_cert: str
+    insecure: bool
+    no_preflight: bool
+    warmup: int
+    min_tokens: int
+
+    @classmethod
+    def parse(cls, parsed_options: Any) -> Settings:
+        """Read `environment.parsed_options` (None: all defaults); raises ConfigurationError."""
+        values: dict[str, Any] = {}
+        for option in OPTIONS:
+            raw: Any = getattr(parsed_options, option.dest, option.default)
+            try:
+                if option.many:
+                    values[option.dest] = tuple(str(read_value(option, item)) for item in raw or ())
+                else:
+                    values[option.dest] = read_value(option, raw)
+            except ValueError as error:
+                raise ConfigurationError(str(error)) from None
+        named = {dest.removeprefix("llm_"): value for dest, value in values.items()}
+        named["extra_body"] = _merged(named["extra_body"])
+        return cls(**named)
+
+
+def _merged(objects: tuple[str, ...]) -> dict[str, Any]:
+    """The JSON objects given to --llm-extra-body, later ones over earlier ones."""
+    merged: dict[str, Any] = {}
+    for text in objects:
+        try:
+            value = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise ConfigurationError(
+                f"--llm-extra-body is not JSON: {error.msg} at character {error.pos + 1}"
+            ) from None
+        if not isinstance(value, dict):
+            raise ConfigurationError("--llm-extra-body takes a JSON object, such as '{\"top_p\": 0.9}'")
+        merged |= value
+    return merged

@@ -1,0 +1,40 @@
+"""LLMUser: a Locust user whose client streams completions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from locust import User
+
+from locust_llm.plugin import setup as _setup  # noqa: F401 - hooks into Locust
+from locust_llm.plugin.calls import UserCalls
+from locust_llm.plugin.session import session_of
+
+
+class LLMUser(User):
+    """A simulated user of an LLM endpoint.
+
+    Subclass it, add tasks, and call `self.client.chat(messages, …)` or `self.client.complete(prompt, …)`; each
+    returns a RequestRecord. `self.prompt()` gives a fresh prompt as the options ask for. `host` may be set on the class
+    as for any Locust user; `--host` wins over it.
+    """
+
+    abstract = True
+
+    client: UserCalls
+    """Sends this user's requests, one after the other, over one kept connection."""
+
+    def __init__(self, environment: Any) -> None:
+        super().__init__(environment)
+        self.session = session_of(environment)
+        self.client = UserCalls(self)
+
+    def prompt(self) -> str:
+        """The next prompt: the file of `--llm-prompt-file`, or generated words that no cache has seen."""
+        return self.session.prompts()
+
+    def start(self, group: Any) -> Any:
+        """Start the user's greenlet; its connections close with it."""
+        greenlet = super().start(group)
+        greenlet.link(lambda _: self.client.close())
+        return greenlet

@@ -1,0 +1,176 @@
+"""Preflight: one small request before users spawn, and a sentence for whatever is wrong.
+
+The checks run in order, each on what the ones before it found; the first that fails ends them, with one sentence that
+names the cause and the fix. `CHECKS` is the list; a new check is one function and one entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+import msgspec
+
+from locust_llm.measure.record import RequestRecord, TokenSource
+from locust_llm.wire import failures
+from locust_llm.wire.api import Call
+from locust_llm.wire.client import LLMClient
+from locust_llm.wire.target import ConfigurationError
+
+PREFLIGHT_TOKENS = 4
+LISTED_MODELS = 8
+
+
+@dataclass(slots=True)
+class Report:
+    """What preflight found of one target: where requests go, the model to ask for, and warnings."""
+
+    url: str
+    model: str
+    models: list[str] = field(default_factory=list)
+    record: RequestRecord | None = None
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def sentence(self) -> str:
+        """One line for the log."""
+        tail = "" if self.record is None else f", answered in {(self.record.e2e_ms or 0):.0f} ms"
+        return f"LLM requests go to {self.url}, model {self.model or '(none named)'}{tail}"
+
+
+Check = Callable[[LLMClient, Report], None]
+
+
+def check(client: LLMClient, model: str, *, send: bool = True) -> Report:
+    """Find the model if none is named and, with `send`, try one small request; raises ConfigurationError."""
+    report = Report(url=client.config.url.split("?", 1)[0], model=model)
+    for step in CHECKS if send else CHECKS[:1]:
+        step(client, report)
+    return report
+
+
+def warm_up(
+    client: LLMClient, model: str, count: int, prompt: Callable[[], str], max_tokens: int
+) -> list[RequestRecord]:
+    """`count` requests, one after the other, that no figure counts."""
+    return [
+        client.request(_call(client, model, prompt(), max_tokens), name="warm-up", warmup=True) for _ in range(count)
+    ]
+
+
+# -- the checks ----------------------------------------------------------------------------------------------------
+
+
+def find_model(client: LLMClient, report: Report) -> None:
+    """Without a model id, take the first that the server lists."""
+    if report.model:
+        return
+    report.models = _listed_models(client)
+    if not report.models:
+        raise ConfigurationError(
+            f"no model id, and {client.config.target.url('models')} lists none: give --llm-model NAME or OPENAI_MODEL"
+        )
+    report.model = report.models[0]
+    if len(report.models) > 1:
+        report.warnings.append(f"no --llm-model: taking {report.model!r}, the first of {len(report.models)} listed")
+
+
+def small_request(client: LLMClient, report: Report) -> None:
+    """One streamed answer of a few tokens."""
+    call = _call(client, report.model, "Say hello.", PREFLIGHT_TOKENS)
+    record = report.record = client.request(call, name="preflight", warmup=True)
+    if record.success:
+        return
+    if record.status == 429 and "quota" not in (record.error or "") + (record.detail or ""):
+        report.warnings.append("the preflight request was rate-limited (HTTP 429); the test starts all the same")
+        return
+    raise ConfigurationError(diagnose(record, client, report))
+
+
+def odd_answers(client: LLMClient, report: Report) -> None:
+    """What worked, but will shape the figures."""
+    record = report.record
+    if record is None or not record.success:
+        return
+    if not record.streamed:
+        report.warnings.append("the server did not stream its answer: there will be no TTFT and no ITL")
+    if record.token_source is not TokenSource.USAGE:
+        report.warnings.append("the server reports no token usage: token counts are estimates (≈, from chunks)")
+    answered = record.model_answered
+    if answered is not None and not same_model(report.model, answered):
+        report.warnings.append(f"asked for model {report.model!r}, answered by {answered!r}")
+
+
+CHECKS: tuple[Check, ...] = (find_model, small_request, odd_answers)
+
+
+# -- sentences -----------------------------------------------------------------------------------------------------
+
+
+def same_model(asked: str, answered: str) -> bool:
+    """Whether two model ids may name the same model: equal but for case, a path before or a version after."""
+    a, b = asked.lower(), answered.lower()
+    return a == b or a.rsplit("/", 1)[-1] == b.rsplit("/", 1)[-1] or b.startswith(a + "-") or a.startswith(b + "-")
+
+
+def diagnose(record: RequestRecord, client: LLMClient, report: Report) -> str:
+    """Cause and fix of a failed preflight request, in one sentence."""
+    url, status, error = report.url, record.status, record.error or "failed"
+    detail = f" ({record.detail.strip()})" if record.detail and record.detail.strip() else ""
+    where = urlsplit(url).netloc
+    if status in (401, 403):
+        source = client.config.credentials.source
+        have = "no key was sent: set OPENAI_API_KEY" if source == "none" else f"it refuses the key from {source}"
+        return f"{where} answered {error}: {have}, or name another variable with --llm-api-key-env{detail}"
+    if status == 404 and _names_a_model(record):
+        return f"{where} does not know the model {report.model!r}: {_offer(client, report)}{detail}"
+    if status in (404, 405):
+        return f"{url} does not exist there ({error}): check the path of --host, which usually ends in /v1{detail}"
+    if status is not None and 300 <= status < 400:
+        return f"{url} answers with a {error}, which is not followed: give --host the final address{detail}"
+    if error.startswith("unexpected content-type"):
+        return f"{url} answers with a page, not an API ({error}): check --host, or a login or proxy in between{detail}"
+    if status in (400, 422) and _names_a_model(record):
+        return f"{where} refuses the model {report.model!r} ({error}): {_offer(client, report)}{detail}"
+    if status is not None and status >= 400:
+        return f"{where} answered the preflight request with {error}{detail}: mend that first, or --llm-no-preflight"
+    if status is None:
+        return f"cannot reach {where}: {error}{detail}; check --host, that the server runs, and --llm-proxy"
+    return f"the preflight request to {url} failed: {error}{detail}; --llm-no-preflight starts the test all the same"
+
+
+def _names_a_model(record: RequestRecord) -> bool:
+    return "model" in ((record.error or "") + (record.detail or "")).lower()
+
+
+def _offer(client: LLMClient, report: Report) -> str:
+    models = report.models or _listed_models(client)
+    if not models:
+        return "give --llm-model one that it serves"
+    more = f" and {len(models) - LISTED_MODELS} more" if len(models) > LISTED_MODELS else ""
+    return f"--llm-model can be {', '.join(models[:LISTED_MODELS])}{more}"
+
+
+def _listed_models(client: LLMClient) -> list[str]:
+    """The ids under `models`; none when the server does not answer that."""
+    try:
+        response = client.http.get(client.config.target.url("models"), timeout=client.config.connect_timeout_s or None)
+        listed = msgspec.json.decode(response.read())
+        return [str(entry["id"]) for entry in listed["data"]] if response.status_code == 200 else []
+    except Exception as error:
+        label, detail = failures.exception_failure(error)
+        if label.startswith(("connect", "TLS", "timeout")):
+            where = urlsplit(client.config.url).netloc
+            raise ConfigurationError(
+                f"cannot reach {where}: {label}{f' ({detail})' if detail else ''}; check --host, that the server runs,"
+                " and --llm-proxy"
+            ) from None
+        return []
+
+
+def _call(client: LLMClient, model: str, prompt: str, max_tokens: int) -> Call:
+    said = [{"role": "user", "content": prompt}]
+    if client.config.api.name == "completions":
+        return Call(name="preflight", prompt=prompt, model=model, max_tokens=max_tokens)
+    return Call(name="preflight", messages=said, model=model, max_tokens=max_tokens)
