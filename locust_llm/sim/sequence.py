@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any, Literal, NamedTuple
+
+from locust_llm.sim.faults import Fault
+
+_NS_PER_S = 1_000_000_000
 
 State = Literal["entering", "waiting", "slow", "prefilling", "decoding", "stalled", "ended"]
 Outcome = Literal["length", "stop", "reset", "error", "truncate", "cancelled"]
@@ -29,6 +34,7 @@ class Sequence:
     started_ns: int | None = None  # got a slot, for the first time
     first_ns: int | None = None
     last_ns: int | None = None  # its latest token, kept like `tokens`
+    ended_ns: int | None = None  # when it ended; for a cancelled one, the boundary before
     slow_ns: int = 0
     stall_at: int | None = None  # tokens after which it pauses, once
     stall_ns: int = 0
@@ -40,6 +46,17 @@ class Sequence:
     def next_stop(self) -> int:
         """The token count at which it leaves the decoding batch."""
         return self.target if self.stall_at is None else self.stall_at
+
+    def meet(self, fault: Fault, random: Random) -> None:
+        """Plans a fault, at a drawn token before the last where it can be."""
+        at_tokens = random.randint(1, max(1, self.target - 1))
+        if fault.kind == "slow":
+            self.slow_ns = round(fault.seconds * _NS_PER_S)
+        elif fault.kind == "stall":
+            if self.target > 1:  # a one-token answer has no middle
+                self.stall_at, self.stall_ns = at_tokens, round(fault.seconds * _NS_PER_S)
+        elif self.target > 0:
+            self.target, self.ends_as = at_tokens, fault.kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +90,8 @@ class Tick:
     step_ns: int
     emitted: list[Sequence]
     ended: list[Sequence]
+    firsts: int  # sequences in `emitted` that got their very first token
+    gaps_ns: list[int]  # for those in `emitted` that had paused: the time since their last token; the others: step_ns
 
     def events(self) -> Iterator[Event]:
         """The same as single events, in a fixed order."""

@@ -1,0 +1,138 @@
+"""How many streams the embedded engine carries from one core, and how true its schedule stays.
+
+    python benchmarks/sim_capacity.py [--streams 1000] [--seconds 8]
+
+Starts the engine on one core (`--profile steady`: a step every 20 ms, 50 tok/s a stream, each token saying when it was
+sent) and a plain epoll client on another. Prints tokens sent a second, the server's CPU time per token, and how late
+each token was sent against the engine's schedule, a grid of 20 ms whose phase is that of the promptest token.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import select
+import socket
+import subprocess
+import sys
+import time
+from typing import IO, Any
+from urllib.request import urlopen
+
+STEP_NS = 20_000_000
+_STAMP = re.compile(rb'"content":" (\d+)"')
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--streams", type=int, nargs="+", default=[1000])
+    parser.add_argument("--seconds", type=float, default=8.0)
+    parser.add_argument("--plain", action="store_true", help="words instead of send times: CPU only, no lateness")
+    parser.add_argument("--client", metavar="URL", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.client is not None:
+        print(json.dumps(run_client(options.client, options.streams[0], options.seconds)))
+        return
+    print(f"{'streams':>8} {'tok/s':>8} {'CPU us/token':>13} {'core %':>7} {'late p50 ms':>12} {'p99':>7} {'max':>7}")
+    for streams in options.streams:
+        print(row(streams, measure(streams, options.seconds, options.plain)), flush=True)
+
+
+def row(streams: int, result: dict[str, Any]) -> str:
+    late = " ".join(f"{value:>{width}.2f}" for value, width in zip(result["late_ms"], (12, 7, 7), strict=True))
+    cpu_us = f"{result['cpu_us_per_token']:>13.1f} {result['core_share'] * 100:>7.0f}"
+    return f"{streams:>8} {result['tokens_per_s']:>8.0f} {cpu_us} {late}"
+
+
+def measure(streams: int, seconds: float, plain: bool) -> dict[str, Any]:
+    """One run: server and client as two processes on two cores."""
+    command = [sys.executable, "-m", "locust_llm.sim", "--profile", "steady", "--end-with-stdin"]
+    if not plain:
+        command.append("--emit-send-time")
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        try:
+            return _measure(server.pid, server.stdout, streams, seconds)
+        finally:
+            server.stdin.close()
+
+
+def _measure(pid: int, ready: IO[str], streams: int, seconds: float) -> dict[str, Any]:
+    url = ready.readline().split()[1]
+    pin(pid, 0)
+    arguments = ["--client", url, "--streams", str(streams), "--seconds", str(seconds)]
+    client = subprocess.Popen([sys.executable, __file__, *arguments], stdout=subprocess.PIPE, text=True)
+    pin(client.pid, 1)
+    time.sleep(2.5)  # connections are up and every stream runs
+    start_s, start_cpu_s, start_tokens = time.monotonic(), cpu_s(pid), tokens_sent(url)
+    time.sleep(seconds - 3.0)
+    wall_s, used_s, tokens = time.monotonic() - start_s, cpu_s(pid) - start_cpu_s, tokens_sent(url) - start_tokens
+    out, _ = client.communicate(timeout=seconds + 20)
+    result: dict[str, Any] = json.loads(out)
+    result["tokens_per_s"] = tokens / wall_s
+    result["cpu_us_per_token"] = used_s / tokens * 1e6
+    result["core_share"] = used_s / wall_s
+    return result
+
+
+def pin(pid: int, core: int) -> None:
+    """Keeps a process on one core, where the platform can and has more than one."""
+    if hasattr(os, "sched_setaffinity") and (os.cpu_count() or 1) > 1:
+        os.sched_setaffinity(pid, {core})
+
+
+def cpu_s(pid: int) -> float:
+    """User and system time of a process (Linux)."""
+    with open(f"/proc/{pid}/stat") as stat:
+        fields = stat.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def tokens_sent(url: str) -> int:
+    with urlopen(f"{url}/sim/counts", timeout=10) as answer:
+        count: int = json.load(answer)["tokens_sent"]
+    return count
+
+
+def run_client(url: str, streams: int, seconds: float) -> dict[str, Any]:
+    """Opens the streams over one second, reads until the time is up; the stamps are looked at afterwards."""
+    host, _, port = url.removeprefix("http://").partition(":")
+    body = json.dumps({"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1_000_000, "stream": True})
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: {host}\r\ncontent-length: {len(body)}\r\n\r\n"
+    poll = select.epoll()
+    sockets: dict[int, socket.socket] = {}
+    reads: dict[int, list[bytes]] = {}
+    start_s = time.monotonic()
+    while (elapsed_s := time.monotonic() - start_s) < seconds:
+        while len(sockets) < min(streams, streams * elapsed_s):
+            sock = socket.create_connection((host, int(port)))
+            sock.sendall((head + body).encode())
+            sockets[sock.fileno()] = sock
+            reads[sock.fileno()] = []
+            poll.register(sock, select.EPOLLIN)
+        for number, _ in poll.poll(0.005):
+            reads[number].append(sockets[number].recv(65536))
+    return {"late_ms": lateness_ms([b"".join(parts) for parts in reads.values()])}
+
+
+def lateness_ms(streams: list[bytes]) -> list[float]:
+    """p50, p99 and max of how late tokens were sent; [nan] when they carry no stamps (--plain)."""
+    offsets = []  # of each token within its own stream's grid
+    for stream in streams:
+        stamps = [int(match) for match in _STAMP.findall(stream)]
+        offsets.append([stamp - index * STEP_NS for index, stamp in enumerate(stamps)])
+    if not any(offsets):
+        return [float("nan")] * 3
+    bases = [min(own) for own in offsets if own]
+    # All streams share the engine's grid: their phases differ by less than half a step, around one of them.
+    half = STEP_NS // 2
+    phase = bases[0] + min((base - bases[0] + half) % STEP_NS - half for base in bases)
+    late_ns = sorted(value - base + (base - phase) % STEP_NS for own, base in zip([o for o in offsets if o], bases, strict=True) for value in own)
+    return [late_ns[int(share * (len(late_ns) - 1))] / 1e6 for share in (0.5, 0.99, 1.0)]
+
+
+if __name__ == "__main__":
+    main()
