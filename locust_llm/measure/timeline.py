@@ -216,7 +216,9 @@ class Timeline:
             text=self._joined(CONTENT, 0),
             reasoning=self._joined(REASONING, 0),
             choices=tuple(self._joined(CONTENT, index) for index in indexes),
-            tool_calls=tuple(self._tools[key] for key in sorted(self._tools)),
+            tool_calls=tuple(
+                {part: _paired(text) for part, text in self._tools[key].items()} for key in sorted(self._tools)
+            ),
             finish_reasons=tuple(self.finish_reasons[index] for index in sorted(self.finish_reasons)),
             usage=self.usage,
             output_tokens=tokens,
@@ -228,19 +230,23 @@ class Timeline:
         )
 
     def _count_tokens(self) -> tuple[int | None, TokenSource | None]:
-        """N and its source: usage, else the sum the events told, else the number of output events."""
+        """N and its source: usage, else what the events told (an untold one is one token), else how many events."""
         if self.usage.output_tokens is not None:
             return self.usage.output_tokens, TokenSource.USAGE
         if self.tokens_known is not None:
-            return sum(self.event_tokens), self.tokens_known
+            return sum(tokens or 1 for tokens in self.event_tokens), self.tokens_known
         if self.streamed and self.event_ns:
             return len(self.event_ns), TokenSource.CHUNKS
         return None, None
 
     def _joined(self, channel: str, choice: int) -> str:
-        text = "".join(self._texts.get((channel, choice), ()))
-        try:
-            text.encode()
-        except UnicodeEncodeError:  # halves of a surrogate pair that came in separate events (D86)
-            text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        return text
+        return _paired("".join(self._texts.get((channel, choice), ())))
+
+
+def _paired(text: str) -> str:
+    """`text` with the halves of surrogate pairs joined, which may have come in separate events (D86)."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
