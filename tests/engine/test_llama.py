@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
@@ -70,6 +71,12 @@ def test_it_can_be_killed_and_started_again(own_llama: Llama) -> None:
     assert own_llama.url == url
     assert own_llama.pid != pid
     assert chat(own_llama)["usage"]["completion_tokens"] == N_TOKENS
+
+
+def test_without_the_engine_the_way_to_get_it_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.engine.llama._MODEL", tmp_path / "tiny.gguf")
+    with pytest.raises(AssertionError, match="run `make engine`"):
+        Llama.start(tmp_path)
 
 
 @pytest.mark.parametrize("key", [None, "sk-wrong"], ids=["no key", "a wrong key"])
