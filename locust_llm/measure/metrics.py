@@ -103,11 +103,10 @@ def itl_per_token_ms(record: RequestRecord) -> tuple[NDArray[np.float64], NDArra
 def _gaps(record: RequestRecord) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """(gap in ns, tokens of the event that ends it or 0) per choice, joined in choice order."""
     times = np.frombuffer(record.event_ns, dtype=np.int64)
-    tokens = np.zeros(len(times), np.int64)
-    if record.event_tokens is not None:
-        tokens = np.frombuffer(record.event_tokens, dtype=np.int64)
+    told = record.event_tokens
+    tokens = np.frombuffer(told, dtype=np.int64) if told is not None else np.zeros(len(times), np.int64)
     if record.event_choice is None:
-        return np.diff(times), tokens[1:]
+        return times[1:] - times[:-1], tokens[1:]
     choice = np.frombuffer(record.event_choice, dtype=np.int64)
     order = np.argsort(choice, kind="stable")
     same = np.diff(choice[order]) == 0
@@ -205,4 +204,4 @@ def schedule_delay_ms(record: RequestRecord) -> float:
 def coalesced_events(record: RequestRecord) -> int:
     """Output events that came in the same read as the one before, so that their time is an upper bound."""
     times = np.frombuffer(record.event_ns, dtype=np.int64)
-    return int(np.count_nonzero(np.diff(times) == 0))
+    return int(np.count_nonzero(times[1:] == times[:-1]))
