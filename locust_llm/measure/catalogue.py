@@ -28,6 +28,7 @@ class Distribution:
 
     `help` is its definition in one sentence. `pooled`: a request gives many samples, not one. `judged`: it has a
     with-failures twin, in which each failed request counts as +∞ (never where a high value is the good one).
+    `timing`: it rests on the stamps of stream events, which the client's own delay can touch.
     """
 
     key: str
@@ -37,6 +38,7 @@ class Distribution:
     of: Callable[[RequestRecord], Samples]
     pooled: bool = False
     judged: bool = True
+    timing: bool = False
 
 
 def _success_headers_ms(record: RequestRecord) -> float | None:
@@ -55,8 +57,6 @@ TTFT: Final = "ttft"
 ITL: Final = "itl"
 TPOT: Final = "tpot"
 E2E: Final = "e2e"
-SPLIT_BY_LAG: Final = frozenset((TTFT, "ttfc", ITL, TPOT, E2E))
-"""Distributions kept apart for requests whose stamps the client's own delay may have touched."""
 
 DISTRIBUTIONS: Final = (
     Distribution(
@@ -65,6 +65,7 @@ DISTRIBUTIONS: Final = (
         "ms",
         "Time to first token: first output event (reasoning included) after the request's first byte was sent.",
         metrics.ttft_ms,
+        timing=True,
     ),
     Distribution(
         "ttfc",
@@ -72,8 +73,9 @@ DISTRIBUTIONS: Final = (
         "ms",
         "Time to first content: first output event a reader can see, after the request was sent.",
         metrics.ttfc_ms,
+        timing=True,
     ),
-    Distribution("ttst", "TTST", "ms", "Time from the first output event to the second.", metrics.ttst_ms),
+    Distribution("ttst", "TTST", "ms", "Time from the first output event to the second.", metrics.ttst_ms, timing=True),
     Distribution(
         ITL,
         "ITL",
@@ -81,6 +83,7 @@ DISTRIBUTIONS: Final = (
         "Inter-token latency: each gap between consecutive output events of one choice, never divided.",
         metrics.itl_ms,
         pooled=True,
+        timing=True,
     ),
     Distribution(
         "itl_token",
@@ -89,6 +92,7 @@ DISTRIBUTIONS: Final = (
         "Each gap divided by the tokens of the event that ends it, once per token; only where the server tells them.",
         metrics.itl_per_token_ms,
         pooled=True,
+        timing=True,
     ),
     Distribution(
         TPOT,
@@ -96,9 +100,15 @@ DISTRIBUTIONS: Final = (
         "ms",
         "Time per output token after the first: (last output event - first) / (tokens - tokens of the first event).",
         metrics.tpot_ms,
+        timing=True,
     ),
     Distribution(
-        E2E, "E2E", "ms", "End to end: last output event after the request's first byte was sent.", metrics.e2e_ms
+        E2E,
+        "E2E",
+        "ms",
+        "End to end: last output event after the request's first byte was sent.",
+        metrics.e2e_ms,
+        timing=True,
     ),
     Distribution("tps", "TPS", "tok/s", "Output tokens / E2E of one request.", metrics.tps, judged=False),
     Distribution(
@@ -107,6 +117,7 @@ DISTRIBUTIONS: Final = (
         "ms",
         "First output event after the request was handed to the client, so with its connection's cost.",
         metrics.ttft_from_start_ms,
+        timing=True,
     ),
     Distribution(
         "ttft_from_schedule",
@@ -114,6 +125,7 @@ DISTRIBUTIONS: Final = (
         "ms",
         "First output event after the load model wanted the request sent.",
         metrics.ttft_from_schedule_ms,
+        timing=True,
     ),
     Distribution(
         "e2e_from_schedule",
@@ -121,6 +133,7 @@ DISTRIBUTIONS: Final = (
         "ms",
         "Last output event after the load model wanted the request sent.",
         metrics.e2e_from_schedule_ms,
+        timing=True,
     ),
     Distribution(
         "residence",

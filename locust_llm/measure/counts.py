@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
+from locust_llm.measure import metrics
+from locust_llm.measure.record import Outcome, RequestRecord, TokenSource
+
 TALLY_LIMIT: Final = 64
 """Labels kept apart in one tally; what comes after is counted as `OTHER`, so that memory is bounded."""
 
@@ -109,3 +112,67 @@ def tally(counts: dict[str, int], label: str, count: int = 1) -> None:
     if label not in counts and len(counts) >= TALLY_LIMIT:
         label = OTHER
     counts[label] = counts.get(label, 0) + count
+
+
+def count(counts: Counts, record: RequestRecord) -> None:
+    """Count one request that has ended."""
+    transit = record.transit
+    usage = record.usage
+    if record.outcome is Outcome.SUCCESS:
+        _count_success(counts, record)
+    else:
+        if record.outcome is Outcome.FAILED:
+            counts.failed += 1
+            tally(counts.errors, record.error or "unknown")
+        else:
+            counts.cancelled += 1
+        if record.output_tokens is not None and record.token_source is not TokenSource.CHUNKS:
+            counts.partial_tokens += record.output_tokens
+        else:
+            counts.partial_events += len(record.event_ns)
+    counts.input_tokens += usage.input_tokens or 0
+    if usage.cached_tokens is not None and usage.input_tokens is not None:
+        counts.cache_judged_tokens += usage.input_tokens
+        counts.cached_tokens += usage.cached_tokens
+    counts.reasoning_tokens += usage.reasoning_tokens or 0
+    counts.stale_retries += transit.stale_retries
+    if transit.sent_ns is not None:
+        if transit.reused and not transit.stale_retries:
+            counts.connections_reused += 1
+        else:
+            counts.connections_new += 1
+        tally(counts.clocks, transit.clock)
+
+
+def _count_success(counts: Counts, record: RequestRecord) -> None:
+    events = len(record.event_ns)
+    tokens = record.output_tokens
+    counts.succeeded += 1
+    if not record.streamed:
+        counts.not_streamed += 1
+    elif events == 0:
+        counts.empty += 1
+    if metrics.buffered(record):
+        counts.buffered += 1
+    if record.hidden_reasoning:
+        counts.hidden_reasoning += 1
+    if tokens is not None:
+        counts.output_tokens += tokens
+        if record.max_tokens is not None:
+            counts.length_judged += 1
+            counts.short += tokens < record.max_tokens
+    tally(counts.token_sources, record.token_source if record.token_source is not None else "unknown")
+    tally(counts.finish_reasons, record.finish_reason if record.finish_reason is not None else "none")
+    if record.model_answered is not None:
+        tally(counts.models, record.model_answered)
+        counts.model_differs += bool(record.model) and record.model_answered != record.model
+    if events:
+        counts.events += events
+        counts.coalesced_events += metrics.coalesced_events(record)
+        if record.streamed_tokens is not None and record.token_source is not TokenSource.CHUNKS:
+            counts.weighed_events += events
+            counts.weighed_tokens += record.streamed_tokens
+        span = metrics.decode_span(record)
+        if span is not None and events > 1:
+            counts.decode_ns += round(span[0] * 1e6)
+            counts.decode_tokens += span[1]

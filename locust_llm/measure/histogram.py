@@ -54,25 +54,18 @@ class Histogram:
         """One sample. Raises ValueError when it is negative, NaN or above 1e9."""
         if not 0.0 <= value <= MAX_VALUE:
             raise ValueError(f"not a sample: {value}")
-        if value < self._min:
-            self._min = value
-        if value > self._max:
-            self._max = value
         self._pending.append(value)
         if len(self._pending) >= _PENDING:
             self._settle()
 
     def add_many(self, values: NDArray[np.float64]) -> None:
         """All of `values`, or none of them and ValueError when one is negative, NaN or above 1e9."""
-        if len(values) == 0:
-            return
-        low = float(np.minimum.reduce(values))
-        high = float(np.maximum.reduce(values))
-        if not (low >= 0.0 and high <= MAX_VALUE):
-            raise ValueError(f"not samples: {low} … {high}")
-        self._min = min(self._min, low)
-        self._max = max(self._max, high)
-        self._pending.frombytes(values.astype(np.float64, copy=False).tobytes())
+        check(values)
+        self.add_checked(values.tobytes())
+
+    def add_checked(self, doubles: bytes) -> None:
+        """Many samples, as the bytes of a float64 array that has passed `check`."""
+        self._pending.frombytes(doubles)
         if len(self._pending) >= _PENDING:
             self._settle()
 
@@ -101,14 +94,19 @@ class Histogram:
         values = np.frombuffer(self._pending, dtype=np.float64)
         self._pending = array("d")
         self._sum += float(np.add.reduce(values))
+        self._min = min(self._min, float(np.minimum.reduce(values)))
+        self._max = max(self._max, float(np.maximum.reduce(values)))
         self._settled += len(values)
         numbers = (np.abs(values).view(np.int64) >> _SHIFT).astype(np.int32)  # abs: -0.0 is a zero
         numbers.sort()
         first = np.empty(len(numbers), dtype=np.bool_)
         first[0] = True
         np.not_equal(numbers[1:], numbers[:-1], out=first[1:])
-        starts = np.flatnonzero(first)
-        self._absorb(numbers[starts].astype(np.int64), np.diff(starts, append=len(numbers)))
+        starts = first.nonzero()[0]
+        counts = np.empty_like(starts)
+        np.subtract(starts[1:], starts[:-1], out=counts[:-1])
+        counts[-1] = len(numbers) - starts[-1]
+        self._absorb(numbers[starts].astype(np.int64), counts)
 
     def _absorb(self, index: Ints, counts: Ints) -> None:
         """Add buckets; `index` is sorted and holds each number once."""
@@ -145,12 +143,14 @@ class Histogram:
     @property
     def min(self) -> float | None:
         """The smallest sample, exactly; None when empty."""
-        return self._min if self.count else None
+        self._settle()
+        return self._min if self._settled else None
 
     @property
     def max(self) -> float | None:
         """The largest sample, exactly; None when empty."""
-        return self._max if self.count else None
+        self._settle()
+        return self._max if self._settled else None
 
     def percentile(self, q: float) -> float | None:
         """Nearest rank: the smallest value v with at least q·n samples ≤ v, within 0.1 %; q in 0 … 1. None when empty.
@@ -168,11 +168,11 @@ class Histogram:
         return self._at_rank(rank) if rank <= self.count else math.inf
 
     def _at_rank(self, rank: int) -> float:
+        self._settle()
         if rank <= 1:
             return self._min
-        if rank >= self.count:
+        if rank >= self._settled:
             return self._max
-        self._settle()
         assert self._index is not None
         assert self._counts is not None
         position = int(np.searchsorted(np.cumsum(self._counts), rank))
@@ -210,13 +210,7 @@ class Histogram:
     def merge_packed(self, packed: bytes) -> None:
         """Add what `pack` of another histogram gave."""
         if packed[:1] == _KIND_RAW:
-            values = array("d", packed[1:])
-            if values:
-                self._min = min(self._min, *values)
-                self._max = max(self._max, *values)
-                self._pending.extend(values)
-                if len(self._pending) >= _PENDING:
-                    self._settle()
+            self.add_checked(packed[1:])
             return
         kind, low, high, total, length = _HEADER.unpack_from(packed)
         gaps_type, counts_type = _TYPES[(kind - 1) // 4], _TYPES[(kind - 1) % 4]
@@ -260,6 +254,15 @@ class Histogram:
         for histogram in histograms:
             result.merge(histogram)
         return result
+
+
+def check(values: NDArray[np.float64]) -> None:
+    """Raises ValueError when one of the values cannot be a sample: negative, NaN or above 1e9."""
+    if len(values) == 0:
+        return
+    low, high = np.minimum.reduce(values), np.maximum.reduce(values)
+    if not (low >= 0.0 and high <= MAX_VALUE):
+        raise ValueError(f"not samples: {low} … {high}")
 
 
 _TYPES: Final = (np.dtype("<u1"), np.dtype("<u2"), np.dtype("<u4"), np.dtype("<u8"))

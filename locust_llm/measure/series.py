@@ -130,10 +130,12 @@ class Series:
 
     def at(self, second: int) -> Row:
         """The row that `second` belongs to, to add to."""
-        key = self._key(second)
-        row = self._rows.get(key)
+        row = self._rows.get(second)
         if row is None:
-            row = self._rows[key] = Row()
+            key = self._key(second)
+            row = self._rows.get(key)
+            if row is None:
+                row = self._rows[key] = Row()
         return row
 
     def _key(self, second: int) -> int:
