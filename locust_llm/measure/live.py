@@ -222,10 +222,11 @@ class Live:
 
     def pack(self, names: list[str]) -> list[Any]:
         """Everything as plain values."""
-        return [self.series.pack(names), self._window.pack()]
+        return [self.series.carried, self.series.pack(names), self._window.pack()]
 
     def merge_packed(self, packed: list[Any], names: list[str]) -> None:
         """Add what `pack` of another process gave."""
-        rows, window = packed
+        carried, rows, window = packed
+        self.series.carried += carried
         self.series.merge_packed(rows, names)
         self._window.merge_packed(window)

@@ -120,11 +120,12 @@ class Point:
 
 
 class Series:
-    """Rows by wall-clock second."""
+    """Rows by wall-clock second. `carried`: requests that were in flight before the first row."""
 
-    __slots__ = ("_rows", "_thin_before")
+    __slots__ = ("_rows", "_thin_before", "carried")
 
     def __init__(self) -> None:
+        self.carried = 0
         self._rows: dict[int, Row] = {}
         self._thin_before: int | None = None
 
@@ -163,7 +164,7 @@ class Series:
         first = self.first
         if first is None:
             return
-        in_flight = 0
+        in_flight = self.carried
         key = first
         while key <= until:
             span = THIN_SPAN_S if self._thin_before is not None and key < self._thin_before else 1
@@ -189,6 +190,7 @@ class Series:
 
     def clear(self) -> None:
         """Forget everything."""
+        self.carried = 0
         self._rows.clear()
         self._thin_before = None
 

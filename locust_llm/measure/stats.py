@@ -16,7 +16,7 @@ Warm-up requests are counted apart and are in no other figure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -72,7 +72,6 @@ class RunStats:
         self.now_s: int | None = None
         self._live = Live(offset_ns)
         self._names: dict[str, _Name] = {}
-        self._in_flight: dict[str, int] = {}
 
     # -- feeding -------------------------------------------------------------------------------------------------
 
@@ -83,11 +82,13 @@ class RunStats:
             counts.warmup_started += 1
             return
         counts.started += 1
-        self._in_flight[name] = self._in_flight.get(name, 0) + 1
         self._live.series.at(self._live.second(at_ns)).started += 1
 
     def progress(self, timeline: Timeline) -> None:
-        """Count the output events that a running request has got since the last call. About once a second for each."""
+        """Count the output events that a running request has got since the last call.
+
+        About once a second for each; never after its `add`, which would count its events a second time.
+        """
         if timeline.event_ns and not timeline.warmup:
             self._note_sent(timeline.transit.sent_ns)
             self._live.progress(timeline, self._name(timeline.name).counts)
@@ -98,7 +99,6 @@ class RunStats:
         if record.warmup:
             name.counts.warmup_ended += 1
             return
-        self._in_flight[record.name] = self._in_flight.get(record.name, 0) - 1
         count(name.counts, record)
         itl_ms = self._sample(name, record)
         self._note_sent(record.transit.sent_ns)
@@ -125,16 +125,24 @@ class RunStats:
         self.all_running_s = self._wall_s(at_ns)
 
     def reset(self, at_ns: int) -> None:
-        """Begin anew with the next second; requests in flight are carried over as started."""
+        """Begin anew with the next second; requests in flight are carried over as started.
+
+        In a worker these are, like all it holds, the changes that its reports have not told yet; the master carries
+        over what it knows. So both may reset at different moments and the number in flight stays right.
+        """
+        carried = {name: kept.counts.in_flight for name, kept in self._names.items()}
         self.first_sent_s = self.stopped_s = self.all_running_s = None
-        second = self._live.second(at_ns)
-        self.reset_s = second + 1
+        self.reset_s = self._live.second(at_ns) + 1
         self._names = {}
         self._live.reset(self.reset_s)
-        for name, in_flight in self._in_flight.items():
-            if in_flight > 0:
-                self._name(name).counts.started += in_flight
-                self._live.series.at(second).started += in_flight
+        self.carry(carried)
+
+    def carry(self, in_flight: Mapping[str, int]) -> None:
+        """Count requests that were already in flight when these figures began, by name, as started."""
+        for name, number in in_flight.items():
+            if number:
+                self._name(name).counts.started += number
+                self._live.series.carried += number
 
     # -- travelling ----------------------------------------------------------------------------------------------
 
