@@ -181,10 +181,11 @@ class Answer:
             timeline.fail(failures.UNEXPECTED, failures.snippet(body))
 
     def _end_broken_document(self, body: bytes, clean: bool) -> None:
+        label = self._content_type
         if _is_whole(body.split(b"\n", 1)[0]):
             self.timeline.fail(*failures.json_lines_failure(body))
-        elif clean and self._content_type and not failures.is_json(self._content_type):
-            self.timeline.fail(*failures.content_failure(self._content_type, body))
+        elif clean and label and not failures.is_json(label) and not failures.is_event_stream(label):
+            self.timeline.fail(*failures.content_failure(label, body))
         elif clean:
             self.timeline.fail(failures.TRUNCATED, failures.snippet(body))
 

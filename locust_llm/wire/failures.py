@@ -108,8 +108,7 @@ _VARIABLE: Final = (
     (re.compile(r"https?://\S+"), "…"),
     (re.compile(r"\b(?=[\w-]*\d)[\w-]{8,}\b"), "…"),  # ids: long words with digits
     (re.compile(r"\b[0-9a-fA-F]{8,}\b"), "…"),
-    (re.compile(r"\b(?:[A-Za-z]+[-_])?(?=[A-Za-z_]*\d)\w+\b"), "#"),
-    (re.compile(r"\d+(?:[.,]\d+)*"), "#"),
+    (re.compile(r"\b[A-Za-z_]*\d\w*(?:[.,:]\d\w*)*"), "#"),
 )
 
 

@@ -1,0 +1,69 @@
+"""Every case's bytes, read whole, byte by byte, and cut at every place, by the fast and by the tolerant way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from locust_llm.wire import document, failures, openai_chunks
+from tests.wire import body_cases, framing_cases, semantic_cases
+from tests.wire.playing import Case, assert_as_expected, bytewise, cuts, play
+
+CASES = [*semantic_cases.CASES, *framing_cases.CASES, *body_cases.CASES]
+CUT_LIMIT = 4000  # bytes: longer cases are cut at fewer places
+
+
+@pytest.fixture(autouse=True)
+def _own_labels() -> Iterator[None]:
+    failures.LABELS.reset()
+    yield
+    failures.LABELS.reset()
+
+
+def each(cases: list[Case]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("case", cases, ids=lambda case: case.id)
+
+
+def size(case: Case) -> int:
+    return sum(len(data) for _, data in case.steps)
+
+
+def test_ids_are_unique() -> None:
+    assert len({case.id for case in CASES}) == len(CASES)
+
+
+@each(CASES)
+def test_whole(case: Case) -> None:
+    assert_as_expected(case, play(case))
+
+
+@each(CASES)
+def test_byte_by_byte(case: Case) -> None:
+    assert play(case, bytewise(case.steps)) == play(case)
+
+
+@each([case for case in CASES if size(case) > 1])
+def test_cut_at_every_place(case: Case) -> None:
+    whole = play(case)
+    every = max(1, size(case) // CUT_LIMIT)
+    for steps in cuts(case.steps, every):
+        assert play(case, steps) == whole
+
+
+class Refuses:
+    """A JSON decoder that can read nothing."""
+
+    def decode(self, _data: bytes) -> object:
+        raise msgspec.DecodeError
+
+
+@pytest.mark.parametrize("last_resort", [False, True], ids=["untyped", "last resort"])
+@each(CASES)
+def test_tolerant_ways_say_the_same(case: Case, last_resort: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    fast = play(case)
+    monkeypatch.setattr(openai_chunks, "_chunk", Refuses())
+    if last_resort:
+        monkeypatch.setattr(document, "_decoder", Refuses())
+    assert play(case) == fast
