@@ -1,0 +1,101 @@
+"""RunView: what every output needs to know of a run. The plugin fills it; nothing in this room asks for more."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from locust_llm.measure.record import DEFINITIONS_VERSION
+from locust_llm.measure.stats import RunStats
+
+OVER: Final = frozenset({"stopped", "ready"})
+"""States in which no figure changes any more; in all others they are provisional."""
+
+MASK: Final = "***"
+
+_SECRET_NAME = re.compile(r"key|secret|passw|authorization|cookie|(^|[-_])(auth|access|bearer)[-_]?token|^token$", re.I)
+_USERINFO = re.compile(r"(://)[^/@\s]*@")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessLag:
+    """How late one process ran: samples of its hub-lag probe in ms, and its share (0 … 1) of one CPU."""
+
+    process: str
+    samples: int
+    p50_ms: float | None = None
+    p99_ms: float | None = None
+    max_ms: float | None = None
+    cpu_share: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """One test run as the outputs tell it.
+
+    `run` is its id, `test` its number in this Locust session (from 1). `state` is in Locust's words (ready, spawning,
+    running, stopping, stopped). `options` are ours and `locust_options` Locust's (users, spawn_rate, run_time,
+    stop_timeout, processes), both without secrets: see `without_secrets`. `versions` holds python, locust, locust_llm,
+    httpx, gevent, numpy; `machine` platform, cpus, kernel. Wall times are seconds since 1970, labels only.
+    `lost_workers` names the workers whose last figures are missing. `engine_command` restarts the embedded engine.
+    """
+
+    stats: RunStats
+    run: str = ""
+    test: int = 1
+    simulated: bool = False
+    state: str = "ready"
+    target: str = ""
+    models: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    locust_options: Mapping[str, Any] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    machine: Mapping[str, Any] = field(default_factory=dict)
+    started_wall_s: float | None = None
+    stopped_wall_s: float | None = None
+    lost_workers: tuple[str, ...] = ()
+    findings: tuple[Any, ...] = ()
+    definitions: int = DEFINITIONS_VERSION
+    lag: tuple[ProcessLag, ...] = ()
+    engine_command: tuple[str, ...] = ()
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether figures of a lost worker are missing."""
+        return bool(self.lost_workers)
+
+    @property
+    def provisional(self) -> bool:
+        """Whether figures may still change."""
+        return self.state not in OVER
+
+    @property
+    def clock(self) -> str | None:
+        """Which clock stamped the reads: `kernel`, `read`, or both joined by `+`; None before the first answer."""
+        return "+".join(sorted(self.stats.counts().clocks)) or None
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """What must stand on every output: SIMULATED, INCOMPLETE."""
+        return ("SIMULATED",) * self.simulated + ("INCOMPLETE",) * self.incomplete
+
+
+def without_secrets(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as they may be written down: of headers only the names, no values of keys, no user in a URL."""
+    return {name: _masked(name, value) for name, value in options.items()}
+
+
+def _masked(name: str, value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _masked(str(key), inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_masked(name, inner) for inner in value]
+    if not isinstance(value, str):
+        return value
+    if name.endswith("header"):
+        return f"{value.split(':', 1)[0].strip()}: {MASK}" if value else value
+    if _SECRET_NAME.search(name) and not name.endswith("_env"):
+        return MASK if value else value
+    return _USERINFO.sub(rf"\1{MASK}@", value)
