@@ -1,7 +1,7 @@
 """Chat completions, streamed: the file to start from.
 
-    locust -f locustfiles/chat.py                                   # against the embedded engine
-    locust -f locustfiles/chat.py --host http://127.0.0.1:8000 --llm-model NAME
+locust -f locustfiles/chat.py                                   # against the embedded engine
+locust -f locustfiles/chat.py --host http://127.0.0.1:8000 --llm-model NAME
 """
 
 from locust import constant, task

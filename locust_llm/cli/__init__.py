@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         exit_code: int = import_module(f"locust_llm.cli.{given[0]}").run(given[1:])
     except BrokenPipeError:  # the reader, such as `head`, has what it wanted
-        sys.stdout = None  # type: ignore[assignment]
+        sys.stdout = None
         return 141
     return exit_code
 

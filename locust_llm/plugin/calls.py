@@ -161,7 +161,7 @@ class UserCalls:
 
     def ended(self, record: RequestRecord, context: dict[str, Any], exception: BaseException | None = None) -> None:
         """Count a request whose verdict is final, and fire its events."""
-        self.session.ended(record)
+        self.session.listener.ended(record)
         events.fire(
             self._user.environment, record, context=context, exception=exception, simulated=self.session.simulated
         )
@@ -227,9 +227,9 @@ class _Watch:
 
     def started(self, timeline: Timeline) -> None:
         self._timeline = timeline
-        self._calls.session.started(timeline)
+        self._calls.session.listener.started(timeline)
 
     def ended(self, record: RequestRecord) -> None:
-        self._calls.session.left(self._timeline)
+        self._calls.session.listener.left(self._timeline)
         if record.outcome is Outcome.CANCELLED:
             self._calls.ended(record, self._context)

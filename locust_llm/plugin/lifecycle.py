@@ -59,11 +59,12 @@ class Lifecycle:
         events = self.environment.events
         events.test_start.add_listener(self._on_test_start)
         events.quitting.add_listener(self._on_quitting)
+        events.test_stopping.add_listener(self._on_test_stopping)
+        events.spawning_complete.add_listener(self._on_spawning_complete)
         if self.session.is_worker:
             events.report_to_master.add_listener(self._on_report_to_master)
             self.runner.register_message(FINISH, self._on_finish, concurrent=True)
         elif self.session.is_master:
-            events.test_stopping.add_listener(self._on_test_stopping)
             events.worker_report.add_listener(self._on_worker_report)
             events.worker_connect.add_listener(self._on_worker_connect)
             self.runner.register_message(FINISHED, self._on_finished)
@@ -99,6 +100,9 @@ class Lifecycle:
         self.lost.clear()
         self.session.begin()
 
+    def _on_spawning_complete(self, user_count: int, **_: Any) -> None:
+        self.session.listener.all_running()
+
     def _prepare_for_web(self) -> None:
         """Started from the web UI: a mistake ends the test, shows its sentence, and leaves the UI."""
         try:
@@ -131,6 +135,11 @@ class Lifecycle:
     # -- the end: master ---------------------------------------------------------------------------------------
 
     def _on_test_stopping(self, environment: Any, **_: Any) -> None:
+        self.session.listener.stopping()
+        if self.session.is_master:
+            self._gather()
+
+    def _gather(self) -> None:
         """Ask the workers to finish, and wait for their last numbers."""
         run = self.session.run
         done = self._finished.setdefault(run, set())
@@ -152,7 +161,7 @@ class Lifecycle:
     def _on_worker_report(self, client_id: str, data: dict[str, Any], **_: Any) -> None:
         report = data.get(REPORT_KEY)
         if report is not None and report["run"] == self.session.run:
-            self.session.stats.merge_delta(report["stats"])
+            self.session.listener.merge(client_id, report)
 
     def _watch_workers(self) -> None:
         while True:
@@ -175,7 +184,7 @@ class Lifecycle:
 
     def _on_report_to_master(self, client_id: str, data: dict[str, Any], **_: Any) -> None:
         if self.session.run:
-            data[REPORT_KEY] = {"run": self.session.run, "stats": self.session.stats.take_delta()}
+            data[REPORT_KEY] = {"run": self.session.run, **self.session.listener.take()}
 
     def _on_finish(self, msg: Any, **_: Any) -> None:
         if msg.data["run"] == self.session.run:
@@ -204,7 +213,7 @@ class Lifecycle:
     def _await_last_words(self) -> None:
         """Greenlets that were killed note their cancelled requests as they go."""
         deadline = time.monotonic() + LAST_WORDS_S
-        while self.session.running and time.monotonic() < deadline:
+        while self.session.listener.running and time.monotonic() < deadline:
             gevent.sleep(POLL_S)
 
     # -- the end: everywhere -----------------------------------------------------------------------------------

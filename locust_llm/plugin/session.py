@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import logging
-import time
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -15,11 +14,10 @@ from weakref import WeakKeyDictionary
 
 from locust.runners import MasterRunner, WorkerRunner
 
-from locust_llm.measure.record import RequestRecord
-from locust_llm.measure.stats import LOCAL_LAG_S, REPORT_LAG_S, RunStats
-from locust_llm.measure.timeline import Timeline
+from locust_llm.measure.stats import RunStats
 from locust_llm.plugin import rows
 from locust_llm.plugin.engine import EmbeddedEngine
+from locust_llm.plugin.listener import Listener
 from locust_llm.plugin.settings import Settings
 from locust_llm.wire.api import APIS
 from locust_llm.wire.client import ClientConfig, LLMClient, Quirks, ssl_context
@@ -43,10 +41,9 @@ class Session:
         self.model = ""
         self.base_url = ""
         self.engine_url = ""
-        self.stats = self._new_stats()
+        self.listener = Listener(environment, worker=self.is_worker, master=self.is_master)
         self.reports: list[Report] = []
         self.prompts: Callable[[], str] = Prompts()
-        self.running: set[Timeline] = set()
         self._engine: EmbeddedEngine | None = None
         self._quirks = Quirks()
         self._configs: dict[tuple[str | None, str], ClientConfig] = {}
@@ -68,6 +65,11 @@ class Session:
     def simulated(self) -> bool:
         """Whether the embedded engine answers."""
         return bool(self.engine_url)
+
+    @property
+    def stats(self) -> RunStats:
+        """The figures of the running or last test; in a worker, what it has not reported yet."""
+        return self.listener.stats
 
     def hosts(self) -> list[str | None]:
         """The hosts that this test's LLM users will ask, as typed; None is the default target."""
@@ -146,8 +148,7 @@ class Session:
         self._quirks = Quirks(include_usage=not getattr(options, "llm_usage_refused", False))
         self._configs.clear()
         self.prompts = self._make_prompts()
-        self.stats = self._new_stats()
-        self.running = set()
+        self.listener.begin(self.settings.min_tokens)
         rows.keep_metrics_apart(self.environment.stats)
 
     def config_for(self, host: str | None, api: str) -> ClientConfig:
@@ -171,24 +172,6 @@ class Session:
                 quirks=self._quirks,
             )
         return config
-
-    def started(self, timeline: Timeline) -> None:
-        """A request starts."""
-        self.running.add(timeline)
-        self.stats.started(timeline.name, timeline.started_ns)
-
-    def left(self, timeline: Timeline) -> None:
-        """A request's stream is over; its verdict may still be to come."""
-        self.stats.progress(timeline)
-        self.running.discard(timeline)
-
-    def ended(self, record: RequestRecord) -> None:
-        """A request has ended and its verdict is final."""
-        self.stats.add(record)
-
-    def _new_stats(self) -> RunStats:
-        lag_s = None if self.is_worker else REPORT_LAG_S if self.is_master else LOCAL_LAG_S
-        return RunStats(time.time_ns() - time.monotonic_ns(), min_tokens=self.settings.min_tokens, lag_s=lag_s)
 
     def _make_prompts(self) -> Prompts | FixedPrompt:
         settings = self.settings

@@ -1,0 +1,157 @@
+"""The stats listener: feeds RunStats, once a second and at each request's end, and carries it from workers to master.
+
+Theory of operation. In a worker RunStats holds only what came since its last report; `take` hands it over as a part of
+Locust's own report (every 3 s, and once more at the end, see lifecycle), tagged with the run's id, and the master adds
+each report exactly once. Nothing is sent per request.
+
+Resets happen exactly when Locust's do: `reset_all` and `clear_all` of the environment's RequestStats are wrapped,
+since the `reset_stats` event fires only on the UI's button. Requests in flight go on and are carried over as started.
+With `--reset-stats` every process resets when spawning is complete; a worker then still owes the master the number of
+requests in flight that its last report had not told, which travels as `carried`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import Any
+
+import gevent
+
+from locust_llm.measure.counts import Counts
+from locust_llm.measure.histogram import Histogram
+from locust_llm.measure.record import Clock, RequestRecord
+from locust_llm.measure.stats import LOCAL_LAG_S, REPORT_LAG_S, RunStats
+from locust_llm.measure.timeline import Timeline
+from locust_llm.plugin.lag import LagProbe
+
+TICK_S = 1.0
+PAUSE_EVERY = 200
+"""Running requests looked at before other greenlets get a turn."""
+
+_OUR_MARK = "_locust_llm_listener"
+
+
+class Listener:
+    """One per process: the figures of the running test."""
+
+    def __init__(self, environment: Any, *, worker: bool, master: bool) -> None:
+        self.environment = environment
+        self.running: set[Timeline] = set()
+        self.lags: dict[str, Histogram] = {}
+        self._worker = worker
+        self._master = master
+        self._probe = LagProbe()
+        self._carried: Counter[str] = Counter()
+        self._ticker: gevent.Greenlet | None = None
+        self.stats = self._fresh(0)
+        self._follow_resets(environment.stats)
+
+    def begin(self, min_tokens: int) -> None:
+        """A test starts: forget the last one."""
+        self.stats = self._fresh(min_tokens)
+        self.running = set()
+        self.lags = {}
+        self._carried.clear()
+        self._probe.take()
+        self._follow_resets(self.environment.stats)
+        if self._ticker is None:
+            self._probe.start()
+            self._ticker = gevent.spawn(self._tick_for_ever)
+
+    # -- requests ----------------------------------------------------------------------------------------------
+
+    def started(self, timeline: Timeline) -> None:
+        """A request starts."""
+        self.running.add(timeline)
+        self.stats.started(timeline.name, timeline.started_ns)
+
+    def left(self, timeline: Timeline) -> None:
+        """A request's stream is over; its verdict may still be to come."""
+        self.running.discard(timeline)
+
+    def ended(self, record: RequestRecord) -> None:
+        """A request has ended and its verdict is final."""
+        transit = record.transit
+        if transit.clock is Clock.READ:  # these stamps are as late as the hub was
+            transit.max_lag_ns = self._probe.worst_ns(record.started_ns, record.ended_ns)
+        self.stats.add(record)
+
+    # -- the second hand ---------------------------------------------------------------------------------------
+
+    def _tick_for_ever(self) -> None:
+        while True:
+            gevent.sleep(TICK_S)
+            self.tick()
+
+    def tick(self) -> None:
+        """Look at all running requests and sample the gauges."""
+        stats = self.stats
+        for position, timeline in enumerate(tuple(self.running)):
+            stats.progress(timeline)
+            if position % PAUSE_EVERY == PAUSE_EVERY - 1:
+                gevent.sleep(0)
+        users = None if self._worker else self.environment.runner.user_count if self.environment.runner else None
+        stats.tick(time.monotonic_ns(), self.running, users)
+        if not self._worker:
+            self._lag_of("master" if self._master else "local").merge(self._probe.take())
+
+    def stopping(self) -> None:
+        """The test was asked to stop: what arrives from now on is drain."""
+        self.stats.mark_stop(time.monotonic_ns())
+
+    def all_running(self) -> None:
+        """All users have been spawned."""
+        self.stats.mark_all_users_running(time.monotonic_ns())
+
+    # -- from worker to master ---------------------------------------------------------------------------------
+
+    def take(self) -> dict[str, Any]:
+        """What this worker has not reported yet, as plain values for a message."""
+        for timeline in tuple(self.running):
+            self.stats.progress(timeline)
+        carried, self._carried = dict(self._carried), Counter()
+        return {"stats": self.stats.take_delta(), "lag": self._probe.take().pack(), "carried": carried}
+
+    def merge(self, worker: str, report: dict[str, Any]) -> None:
+        """Add a worker's report; each exactly once, in any order."""
+        self.stats.merge_delta(report["stats"])
+        self.stats.carry(report["carried"])
+        self._lag_of(worker).merge_packed(report["lag"])
+
+    def _lag_of(self, process: str) -> Histogram:
+        return self.lags.setdefault(process, Histogram())
+
+    # -- resets ------------------------------------------------------------------------------------------------
+
+    def _follow_resets(self, locust_stats: Any) -> None:
+        """Reset whenever Locust does, once for each RequestStats instance."""
+        if getattr(locust_stats, _OUR_MARK, None) is self:
+            return
+        reset_all, clear_all = locust_stats.reset_all, locust_stats.clear_all
+
+        def reset() -> None:
+            reset_all()
+            self._reset()
+
+        def clear() -> None:
+            clear_all()
+            self._reset()
+
+        locust_stats.reset_all, locust_stats.clear_all = reset, clear
+        setattr(locust_stats, _OUR_MARK, self)
+
+    def _reset(self) -> None:
+        if self._worker:
+            for name, counts in _counts_of(self.stats.take_delta()):
+                self._carried[name] += counts.in_flight
+        self.stats.reset(time.monotonic_ns())
+        self.lags = {}
+
+    def _fresh(self, min_tokens: int) -> RunStats:
+        lag_s = None if self._worker else REPORT_LAG_S if self._master else LOCAL_LAG_S
+        return RunStats(time.time_ns() - time.monotonic_ns(), min_tokens=min_tokens, lag_s=lag_s)
+
+
+def _counts_of(delta: dict[str, Any]) -> list[tuple[str, Counts]]:
+    return [(name, Counts.unpack(kept[0])) for name, kept in zip(delta["names"], delta["stats"], strict=True)]
