@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from locust_llm.sim.api import EVENT_STREAM, Api
 from locust_llm.sim.ask import Ask, Usage, openai_ask, required
 from locust_llm.sim.http import invalid_field
 from locust_llm.sim.openai_usage import usage_json
-
-PATH = "/v1/chat/completions"
-CONTENT_TYPE = "text/event-stream; charset=utf-8"
 
 
 def read(body: dict[str, Any]) -> Ask:
@@ -35,7 +33,7 @@ def _text(content: Any, number: int) -> str:
 
 
 class Writer:
-    """The bytes of one answer. Text comes as JSON-safe bytes; a plain event is `text_head` + text + `text_tail`."""
+    """The bytes of one answer."""
 
     def __init__(self, number: str, model: str, created: int, ask: Ask) -> None:
         self._ask = ask
@@ -75,3 +73,6 @@ class Writer:
 
     def _running_usage(self, usage: Usage) -> bytes:
         return b',"usage":' + usage_json(usage) if self._ask.continuous_usage else b""
+
+
+API = Api("/v1/chat/completions", EVENT_STREAM, read, Writer)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from locust_llm.sim.api import EVENT_STREAM, Api
 from locust_llm.sim.ask import Ask, Usage, openai_ask, required
 from locust_llm.sim.http import invalid_field
 from locust_llm.sim.openai_usage import usage_json
-
-PATH = "/v1/completions"
-CONTENT_TYPE = "text/event-stream; charset=utf-8"
 
 
 def read(body: dict[str, Any]) -> Ask:
@@ -24,7 +22,7 @@ def read(body: dict[str, Any]) -> Ask:
 
 
 class Writer:
-    """The bytes of one answer. Text comes as JSON-safe bytes; a plain event is `text_head` + text + `text_tail`."""
+    """The bytes of one answer."""
 
     def __init__(self, number: str, model: str, created: int, ask: Ask) -> None:
         self._ask = ask
@@ -59,3 +57,6 @@ class Writer:
         """The body of an answer that is not streamed."""
         choice = b'{"index":0,"text":"%b","logprobs":null,"finish_reason":"%b","stop_reason":null}]'
         return b"{" + self._start + choice % (text, finish.encode()) + b',"usage":' + usage_json(usage) + b"}"
+
+
+API = Api("/v1/completions", EVENT_STREAM, read, Writer)

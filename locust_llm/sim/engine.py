@@ -87,7 +87,7 @@ class Engine:
         limit = max_tokens if max_tokens is not None else s.default_max_tokens
         refusal = self._door.refusal(now_ns, prompt_tokens + limit, self._scheduler.queued)
         if refusal is not None:
-            self.tally.refused += 1
+            self.tally.count(refusal.reason)
             return refusal
         natural = None if ignore_eos else s.answers.draw(self._random)
         ends_as: Outcome = "length" if natural is None or natural > limit else "stop"

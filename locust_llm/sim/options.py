@@ -50,6 +50,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="each token's text is the CLOCK_MONOTONIC ns it is sent at; ids end in the ns the request came at (hex)",
     )
+    server.add_argument(
+        "--spread", action="store_true", help="send the tokens of a step apart, within --decode-ms, not in one burst"
+    )
     server.add_argument("--overreport", type=float, default=0.0, metavar="SHARE", help="add this share to usage")
     server.add_argument("--end-with-stdin", action="store_true", help="end when standard input ends")
     engine = parser.add_argument_group("engine")

@@ -1,9 +1,9 @@
 """One request's way back: tokens come from the engine, bytes go to the connection.
 
 The hot path is one line of the server's loop: a plain streamed token is `head + word + tail`, prepared once per
-request. Every word has six bytes, so that the size line of the HTTP chunk is part of `head`. Whatever is not plain
-(the first and the last token, usage in every event, several tokens an event, send times) has `head` None and comes
-through `emit`.
+request. All words, and all send times, have the same length, so that the size line of the HTTP chunk is part of `head`.
+Whatever is not plain (the first and the last token, usage in every event, several tokens an event) has `head` None and
+comes through `emit`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import time
 from asyncio import Transport
 from typing import Protocol
 
+from locust_llm.sim.api import Writer
 from locust_llm.sim.ask import Ask, Usage
 from locust_llm.sim.http import LAST_CHUNK, api_error, chunk, error_response, stream_head, whole_response
-from locust_llm.sim.sequence import Sequence
+from locust_llm.sim.sequence import Outcome, Sequence
 from locust_llm.sim.settings import ServerSettings
 
 _LIST = """river stone cloud ember grove lemon piano tiger ocean maple solar night frost cabin honey delta
@@ -25,20 +26,8 @@ _LIST = """river stone cloud ember grove lemon piano tiger ocean maple solar nig
 WORDS = tuple(b" " + word.encode() for word in _LIST.split())
 assert len(WORDS) == 64
 assert {len(word) for word in WORDS} == {6}
+STAMP = b" %018d"  # nanoseconds of the monotonic clock: 31 years long the same length
 _INJECTED = api_error(500, "InternalServerError", "Injected fault: the engine failed while generating.")
-
-
-class Writer(Protocol):
-    """The bytes of one answer in one API's shapes. Text comes as JSON-safe bytes."""
-
-    text_head: bytes
-    text_tail: bytes
-
-    def opening(self, usage: Usage) -> bytes: ...
-    def text(self, text: bytes, finish: str | None, usage: Usage) -> bytes: ...
-    def closing(self, usage: Usage) -> bytes: ...
-    def failure(self, error: bytes) -> bytes: ...
-    def whole(self, text: bytes, finish: str, usage: Usage) -> bytes: ...
 
 
 class Connection(Protocol):
@@ -54,8 +43,8 @@ class Connection(Protocol):
 class Reply:
     """What streamed and whole answers share. `head` and `tail` stand around a plain token; `head` None means `emit`."""
 
-    __slots__ = ("_ask", "_connection", "_ending", "_keep_alive", "_settings", "_writer", "head", "sent", "sequence",
-                 "tail", "write")  # fmt: skip
+    __slots__ = ("_ask", "_connection", "_keep_alive", "_settings", "_writer", "head", "sent", "sequence", "tail",
+                 "write")  # fmt: skip
 
     def __init__(self, connection: Connection, writer: Writer, ask: Ask, settings: ServerSettings) -> None:
         self._connection = connection
@@ -63,7 +52,6 @@ class Reply:
         self._writer = writer
         self._ask = ask
         self._settings = settings
-        self._ending: str | None = None  # the finish reason, once the last token is due
         self.write = connection.transport.write
         self.head: bytes | None = None
         self.tail = b""
@@ -74,25 +62,24 @@ class Reply:
         """The engine took the request."""
         self.sequence = sequence
 
-    def last(self, outcome: str) -> None:
-        """Told before the last token of a sequence, since that one carries the finish reason."""
-        self.head = None
-        if outcome in ("length", "stop"):
-            self._ending = outcome
+    @property
+    def is_open(self) -> bool:
+        """Whether there is still a client to write to."""
+        return not self._connection.transport.is_closing()
 
-    def emit(self, tokens: int) -> None:
-        """The general path of `tokens` more tokens."""
+    def emit(self, outcome: Outcome | None) -> None:
+        """The general path of a token; the last one of a complete answer carries its finish reason."""
         raise NotImplementedError
 
-    def end(self, outcome: str) -> None:
-        """The sequence is over: closes the answer, or breaks it as the fault wants."""
+    def end(self, outcome: Outcome) -> None:
+        """The sequence is over, its last token emitted: closes the answer, or breaks it as the fault wants."""
         if outcome == "reset":
             self._connection.reset()
             return
         self._close(outcome)
         self._connection.reply_done(self._keep_alive)
 
-    def _close(self, outcome: str) -> None:
+    def _close(self, outcome: Outcome) -> None:
         raise NotImplementedError
 
     def _usage(self, tokens: int) -> Usage:
@@ -116,43 +103,39 @@ class StreamedReply(Reply):
         super().begin(sequence, content_type)
         self.write(stream_head(content_type, keep_alive=self._keep_alive))
 
-    def emit(self, tokens: int) -> None:
+    def emit(self, outcome: Outcome | None) -> None:
         """Sends what is due: the first token alone, then `tokens_per_chunk` at a time, the rest with the last."""
-        self._buffered += tokens
-        settings = self._settings
-        if self.sent and self._ending is None and self._buffered < settings.tokens_per_chunk:
+        self._buffered += 1
+        if self.sent and outcome is None and self._buffered < self._settings.tokens_per_chunk:
             return
-        if not self.sent:
-            opening = self._writer.opening(self._usage(0))
-            self._send_text(chunk(opening) if opening else b"")
-            special = settings.emit_send_time or settings.tokens_per_chunk > 1 or self._ask.continuous_usage
-            if not special and self._ending is None:
-                self._prepare_plain()
-        else:
-            self._send_text(b"")
+        first = not self.sent
+        opening = self._writer.opening(self._usage(0)) if first else b""
+        finish = outcome if outcome in ("length", "stop") else None
+        self._send_text(chunk(opening) if opening else b"", finish)
+        if first and self._settings.tokens_per_chunk == 1 and not self._ask.continuous_usage:
+            self._prepare_plain()
 
     def _prepare_plain(self) -> None:
         writer = self._writer
-        size = len(writer.text_head) + len(WORDS[0]) + len(writer.text_tail)
+        word = STAMP % 0 if self._settings.emit_send_time else WORDS[0]
+        size = len(writer.text_head) + len(word) + len(writer.text_tail)
         self.head = b"%x\r\n%b" % (size, writer.text_head)
         self.tail = writer.text_tail + b"\r\n"
 
-    def _send_text(self, before: bytes) -> None:
+    def _send_text(self, before: bytes, finish: str | None) -> None:
         count = self._buffered
         self._buffered = 0
         self.sent += count
         if self._settings.emit_send_time:
-            text = b" %d" % time.monotonic_ns() * count
+            text = STAMP % time.monotonic_ns() * count
         else:
             text = answer_text(self.sent - count, self.sent)
-        self.write(before + chunk(self._writer.text(text, self._ending, self._usage(self.sent))))
+        self.write(before + chunk(self._writer.text(text, finish, self._usage(self.sent))))
 
-    def _close(self, outcome: str) -> None:
+    def _close(self, outcome: Outcome) -> None:
         if outcome in ("length", "stop"):
             self.write(chunk(self._writer.closing(self._usage(self.sent))) + LAST_CHUNK)
             return
-        if self._buffered:
-            self._send_text(b"")
         if outcome == "error":
             self.write(chunk(self._writer.failure(json.dumps(_INJECTED.body).encode())))
         self.write(LAST_CHUNK)
@@ -163,11 +146,11 @@ class WholeReply(Reply):
 
     __slots__ = ()
 
-    def emit(self, tokens: int) -> None:
+    def emit(self, outcome: Outcome | None) -> None:
         """Only counts."""
-        self.sent += tokens
+        self.sent += 1
 
-    def _close(self, outcome: str) -> None:
+    def _close(self, outcome: Outcome) -> None:
         if outcome == "error":
             self.write(error_response(_INJECTED, keep_alive=self._keep_alive))
             return

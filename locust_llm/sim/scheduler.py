@@ -172,4 +172,4 @@ class Scheduler:
 
     def _end(self, sequence: Sequence, outcome: Outcome, now_ns: int) -> None:
         sequence.state, sequence.outcome, sequence.ended_ns = "ended", outcome, now_ns
-        setattr(self._tally, outcome, getattr(self._tally, outcome) + 1)
+        self._tally.count(outcome)

@@ -77,8 +77,7 @@ class Event(NamedTuple):
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(NamedTuple):
     """The end of `steps` equal steps: each sequence in `emitted` got that many tokens, those in `ended` are done.
 
     More than one step is told at once only in bulk, when nothing but decoding happened: the i-th token of each then

@@ -1,9 +1,6 @@
-"""The engine on the wall clock: an OpenAI-compatible HTTP server for one engine.
+"""An OpenAI-compatible HTTP server around one engine: which request goes where, and what the pages say.
 
-Theory of operation. The engine's time is CLOCK_MONOTONIC in nanoseconds. An alarm rings at the end of each step; the
-server then lets the engine advance to now and writes one event to every stream of the step. The schedule is absolute:
-a late ring does not shift the steps that follow, so that the load the engine models stays true; how late the writes
-were is counted and shown in /sim/counts, since an overloaded simulator measures only itself.
+A new API is one file with an `Api`, and its name in `APIS`.
 """
 
 from __future__ import annotations
@@ -11,22 +8,22 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections import deque
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 from locust_llm.sim import api_chat, api_completions
-from locust_llm.sim.alarm import Alarm
+from locust_llm.sim.api import Api
 from locust_llm.sim.connection import Connection, Request
+from locust_llm.sim.delivery import Delivery
 from locust_llm.sim.engine import Engine
 from locust_llm.sim.http import HttpError, api_error, whole_response
+from locust_llm.sim.metrics import Metrics
 from locust_llm.sim.prefix_cache import word_blocks
-from locust_llm.sim.reply import WORDS, Reply, StreamedReply, WholeReply
-from locust_llm.sim.sequence import Refusal, Tick
+from locust_llm.sim.reply import Reply, StreamedReply, WholeReply
+from locust_llm.sim.sequence import Refusal
 from locust_llm.sim.settings import EngineSettings, ServerSettings
 
-APIS: dict[str, ModuleType] = {api.PATH: api for api in (api_chat, api_completions)}
+APIS: dict[str, Api] = {api.path: api for api in (api_chat.API, api_completions.API)}
 _REFUSALS = {
     "rate_limit": ("rate_limit_exceeded", "Rate limit reached: too many requests per second."),
     "queue_full": ("queue_full", "The queue is full: try again later."),
@@ -40,22 +37,23 @@ class Server:
     def __init__(self, engine: EngineSettings, settings: ServerSettings) -> None:
         self.settings = settings
         self.engine = Engine(engine, time.monotonic_ns())
+        metrics = Metrics(self.engine, settings.model)
+        self._delivery = Delivery(self.engine, metrics, settings)
         self.connections: set[Connection] = set()
         self.received = 0  # requests on generation endpoints
         self.invalid = 0  # of these, refused before the engine saw them
-        self.tokens_sent = 0
-        self._late_ns: deque[int] = deque([0], maxlen=4096)  # of each step's last write
         self._listener: asyncio.Server | None = None
         self._pages: dict[str, Callable[[], bytes]] = {
             "/health": lambda: b"",
             "/v1/models": self._models,
             "/sim/counts": self._counts,
+            "/metrics": metrics.page,
         }
 
     async def start(self) -> str:
         """Binds and returns the base URL; raises OSError when it cannot."""
         loop = asyncio.get_running_loop()
-        self._alarm = Alarm(loop, self._ring)
+        self._delivery.start()
         self._listener = await loop.create_server(
             lambda: Connection(self), self.settings.host, self.settings.port, backlog=4096
         )
@@ -69,7 +67,7 @@ class Server:
             self._listener.close()
         for connection in list(self.connections):
             connection.transport.abort()
-        self._alarm.close()
+        self._delivery.close()
 
     def handle(self, connection: Connection, request: Request) -> None:
         """Answers a page at once, or hands a generation request to the engine; raises HttpError."""
@@ -91,13 +89,12 @@ class Server:
     def abandon(self, reply: Reply) -> None:
         """The client of a running reply went away: its slot is free from now on."""
         if reply.sequence is not None:
-            now_ns = self._pump()
-            self.engine.cancel(now_ns, reply.sequence)
-            self._alarm.set(self.engine.next_ns())
+            self.engine.cancel(self._delivery.come_up(), reply.sequence)
+            self._delivery.rearm()
 
     # Generation
 
-    def _generate(self, connection: Connection, request: Request, api: ModuleType) -> None:
+    def _generate(self, connection: Connection, request: Request, api: Api) -> None:
         self.received += 1
         try:
             self._authorise(request)
@@ -107,23 +104,27 @@ class Server:
         except HttpError:
             self.invalid += 1
             raise
-        now_ns = self._pump()
         number = f"{self.received:016x}"
         if self.settings.emit_send_time:
             number = f"{self.received}-{request.received_ns:x}"
-        writer = api.Writer(number, body.get("model") or self.settings.model, int(time.time()), ask)
+        writer = api.writer(number, body.get("model") or self.settings.model, int(time.time()), ask)
         reply = (StreamedReply if ask.stream else WholeReply)(connection, writer, ask, self.settings)
         blocks = word_blocks(ask.words) if self.engine.settings.prefix_cache_tokens is not None else None
         taken = self.engine.submit(
-            now_ns, ask.prompt_tokens, ask.max_tokens, ignore_eos=ask.ignore_eos, blocks=blocks, tag=reply
+            self._delivery.come_up(),
+            ask.prompt_tokens,
+            ask.max_tokens,
+            ignore_eos=ask.ignore_eos,
+            blocks=blocks,
+            tag=reply,
         )
         if isinstance(taken, Refusal):
             kind, message = _REFUSALS[taken.reason]
             error = api_error(taken.status, kind, message)
             raise HttpError(error.status, error.body, taken.retry_after_s)
         connection.reply = reply
-        reply.begin(taken, api.CONTENT_TYPE)
-        self._alarm.set(self.engine.next_ns())
+        reply.begin(taken, api.content_type)
+        self._delivery.rearm()
 
     def _authorise(self, request: Request) -> None:
         key = self.settings.api_key
@@ -140,38 +141,6 @@ class Server:
         if not self.settings.any_model:
             raise api_error(404, "NotFoundError", f"The model `{model}` does not exist.", "model")
 
-    # The engine's steps
-
-    def _ring(self) -> None:
-        self._pump()
-        self._alarm.set(self.engine.next_ns())
-
-    def _pump(self) -> int:
-        """Lets the engine come up to now, writing what it makes; returns that now."""
-        now_ns = time.monotonic_ns()
-        while (tick := self.engine.advance(now_ns)) is not None:
-            self._write(tick)
-            self._late_ns.append(time.monotonic_ns() - tick.time_ns)
-        return now_ns
-
-    def _write(self, tick: Tick) -> None:
-        for sequence in tick.ended:
-            assert sequence.outcome is not None
-            sequence.tag.last(sequence.outcome)
-        words = WORDS
-        for sequence in tick.emitted:
-            reply: Reply = sequence.tag
-            head = reply.head
-            if head is None:
-                reply.emit(1)
-            else:
-                sent = reply.sent
-                reply.sent = sent + 1
-                reply.write(head + words[sent & 63] + reply.tail)
-        self.tokens_sent += len(tick.emitted)
-        for sequence in tick.ended:
-            sequence.tag.end(sequence.outcome)
-
     # Pages
 
     def _models(self) -> bytes:
@@ -180,22 +149,25 @@ class Server:
         return json.dumps({"object": "list", "data": [{**entry, "root": entry["id"], "max_model_len": limit}]}).encode()
 
     def _counts(self) -> bytes:
-        """Requests by fate: received = finished + faulted + cancelled + rejected + invalid + in_flight."""
-        tally, late_ns = self.engine.tally, sorted(self._late_ns)
+        """Requests by fate: received = finished + faulted + cancelled + rejected + invalid + in_flight.
+
+        late_ms is how late the last 4,096 steps (with `--spread`: tokens) were sent against the engine's schedule.
+        """
+        tally, late_ms = self.engine.tally, self._delivery.late_ms()
         counts = {
             "received": self.received,
             "finished": tally.finished,
             "faulted": tally.faulted,
             "cancelled": tally.cancelled,
-            "rejected": tally.refused,
-            "invalid": self.invalid,
+            "rejected": tally.rate_limit + tally.queue_full,
+            "invalid": self.invalid + tally.too_long,
             "in_flight": tally.in_flight,
             "running": self.engine.running,
             "waiting": self.engine.waiting,
-            "tokens_sent": self.tokens_sent,
+            "tokens_sent": self._delivery.tokens_sent,
             "preemptions": tally.preemptions,
-            "late_ms_p50": late_ns[len(late_ns) // 2] / 1e6,
-            "late_ms_p99": late_ns[len(late_ns) * 99 // 100] / 1e6,
+            "late_ms_p50": late_ms[0] if late_ms is not None else None,
+            "late_ms_p99": late_ms[1] if late_ms is not None else None,
         }
         return json.dumps(counts).encode()
 

@@ -83,6 +83,7 @@ class ServerSettings:
     api_key: str | None = None
     tokens_per_chunk: int = 1  # tokens in one stream event, the first token always alone
     emit_send_time: bool = False  # tokens say when they were sent (CLOCK_MONOTONIC ns), ids when the request came
+    spread: bool = False  # streams of one step are sent apart, within `decode_ms`, instead of in one burst
     overreport: float = 0.0  # usage names this share more completion tokens than were made
     end_with_stdin: bool = False
 

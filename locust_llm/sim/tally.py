@@ -16,12 +16,18 @@ class Tally:
     error: int = 0
     truncate: int = 0
     cancelled: int = 0
-    refused: int = 0
+    rate_limit: int = 0  # refused, by reason
+    queue_full: int = 0
+    too_long: int = 0
     preemptions: int = 0
     steps: int = 0
     tokens: int = 0  # produced
     prompt_tokens: int = 0  # of completed prompts, each counted once
     cached_tokens: int = 0  # of these, taken from the prefix cache
+
+    def count(self, fate: str) -> None:
+        """One more request with this outcome or reason of refusal."""
+        setattr(self, fate, getattr(self, fate) + 1)
 
     @property
     def finished(self) -> int:
@@ -32,6 +38,11 @@ class Tally:
     def faulted(self) -> int:
         """Requests ended by an injected fault."""
         return self.reset + self.error + self.truncate
+
+    @property
+    def refused(self) -> int:
+        """Requests that were not taken."""
+        return self.rate_limit + self.queue_full + self.too_long
 
     @property
     def in_flight(self) -> int:

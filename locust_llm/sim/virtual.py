@@ -86,8 +86,19 @@ class VirtualLoad:
 
     def run_until(self, until_ns: int) -> None:
         """Plays everything that happens up to and including `until_ns`."""
+        self._play(until_ns)
+
+    def run_for(self, seconds: float) -> None:
+        """Plays the next seconds."""
+        self._play(self.engine.now_ns + round(seconds * _NS_PER_S))
+
+    def drain(self) -> None:
+        """Plays on until every request that arrived, or is still to arrive, has ended."""
+        self._play(_FOREVER_NS, drain=True)
+
+    def _play(self, until_ns: int, drain: bool = False) -> None:
         engine = self.engine
-        while True:
+        while not (drain and not self._arrivals and not engine.tally.in_flight):
             due_ns = self._arrivals[0][0] if self._arrivals else _FOREVER_NS
             tick = engine.advance(min(due_ns, until_ns), bulk=True)
             if tick is not None:
@@ -96,14 +107,6 @@ class VirtualLoad:
                 self._arrive(*heappop(self._arrivals))
             else:
                 return
-
-    def run_for(self, seconds: float) -> None:
-        """Plays the next seconds."""
-        self.run_until(self.engine.now_ns + round(seconds * _NS_PER_S))
-
-    def drain(self) -> None:
-        """Plays on until every request that arrived, or is still to arrive, has ended."""
-        self.run_until(_FOREVER_NS - 1)
 
     def tokens_between(self, start_ns: int, stop_ns: int) -> int:
         """Tokens that came in (start, stop], of all requests, whatever became of them."""
