@@ -22,8 +22,9 @@ class EmbeddedEngine:
 
     def __init__(self, arguments: tuple[str, ...] = ()) -> None:
         # unbuffered, so that waiting for a line waits for the pipe only
+        self.command = (sys.executable, "-m", "locust_llm.sim", "--port", "0", "--end-with-stdin", *arguments)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "locust_llm.sim", "--port", "0", "--end-with-stdin", *arguments],
+            self.command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,

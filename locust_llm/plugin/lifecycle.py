@@ -48,7 +48,6 @@ class Lifecycle:
         self.session = session
         self.environment = session.environment
         self.runner = session.environment.runner
-        self.lost: dict[str, float] = {}
         self._finished: dict[str, set[str]] = {}
         self._finishing: dict[str, gevent.event.Event] = {}
         self._prepared = False
@@ -97,7 +96,6 @@ class Lifecycle:
             if not self._prepared:
                 self._prepare_for_web()
             self._prepared = False
-        self.lost.clear()
         self.session.begin()
 
     def _on_spawning_complete(self, user_count: int, **_: Any) -> None:
@@ -136,6 +134,7 @@ class Lifecycle:
 
     def _on_test_stopping(self, environment: Any, **_: Any) -> None:
         self.session.listener.stopping()
+        self.session.stopped_wall_s = time.time()
         if self.session.is_master:
             self._gather()
 
@@ -150,7 +149,11 @@ class Lifecycle:
         while waiting and time.monotonic() < deadline:
             gevent.sleep(POLL_S)
             self._note_missing()
-            waiting = {client_id for client_id in waiting if client_id in self.runner.clients} - done - self.lost.keys()
+            waiting = (
+                {client_id for client_id in waiting if client_id in self.runner.clients}
+                - done
+                - self.session.lost.keys()
+            )
         for client_id in waiting:
             self._lose(client_id, "did not finish in time")
         self._finished = {run: done}
@@ -176,8 +179,8 @@ class Lifecycle:
                     self._lose(client.id, "was lost")
 
     def _lose(self, client_id: str, how: str) -> None:
-        if client_id not in self.lost:
-            self.lost[client_id] = time.time()
+        if client_id not in self.session.lost:
+            self.session.lost[client_id] = time.time()
             logger.error("Worker %s %s: the figures of this run are incomplete.", client_id, how)
 
     # -- the end: worker ---------------------------------------------------------------------------------------
@@ -231,8 +234,8 @@ class Lifecycle:
         """The exit code, where Locust's own rule would call an empty or incomplete run a success."""
         if self.environment.process_exit_code is not None or not self.session.run:
             return
-        if self.lost:
-            logger.error("Incomplete run: lost %s.", ", ".join(sorted(self.lost)))
+        if self.session.lost:
+            logger.error("Incomplete run: lost %s.", ", ".join(sorted(self.session.lost)))
             self.environment.process_exit_code = 1
         elif not self.environment.stats.total.num_requests and not self.environment.stats.errors:
             logger.error("No request was completed in this run.")

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import logging
+import time
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -38,6 +39,10 @@ class Session:
         self.environment = environment
         self.settings = Settings.parse(environment.parsed_options)
         self.run = ""
+        self.test = 0
+        self.started_wall_s: float | None = None
+        self.stopped_wall_s: float | None = None
+        self.lost: dict[str, float] = {}
         self.model = ""
         self.base_url = ""
         self.engine_url = ""
@@ -70,6 +75,16 @@ class Session:
     def stats(self) -> RunStats:
         """The figures of the running or last test; in a worker, what it has not reported yet."""
         return self.listener.stats
+
+    @property
+    def target_url(self) -> str:
+        """Where requests go: the endpoint's URL, or several joined by commas; '' before the first test."""
+        return ", ".join(dict.fromkeys(report.url for report in self.reports))
+
+    @property
+    def engine_command(self) -> tuple[str, ...]:
+        """What started the embedded engine; empty when a real endpoint answers."""
+        return self._engine.command if self._engine is not None and self.simulated else ()
 
     def hosts(self) -> list[str | None]:
         """The hosts that this test's LLM users will ask, as typed; None is the default target."""
@@ -104,7 +119,8 @@ class Session:
         hosts = self.hosts()
         wants_default = None in hosts and not self.base_url
         self.engine_url = ""
-        if SIM in (typed, *(host for host in hosts if host)) or wants_default:
+        own_url = self._engine.url if self._engine is not None else SIM
+        if {SIM, own_url} & {typed, *hosts} or wants_default:
             if self._engine is None:
                 self._engine = EmbeddedEngine()
             self.engine_url = self._engine.url
@@ -148,6 +164,9 @@ class Session:
         self._quirks = Quirks(include_usage=not getattr(options, "llm_usage_refused", False))
         self._configs.clear()
         self.prompts = self._make_prompts()
+        self.test += 1
+        self.started_wall_s, self.stopped_wall_s = time.time(), None
+        self.lost = {}
         self.listener.begin(self.settings.min_tokens)
         rows.keep_metrics_apart(self.environment.stats)
 
