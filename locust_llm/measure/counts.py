@@ -36,7 +36,8 @@ class Counts:
     length_judged: int = 0  # successes whose N and max_tokens are both known …
     short: int = 0  # … and of these, with N < max_tokens
     model_differs: int = 0
-    tpot_left_out: int = 0  # answers with a TPOT but fewer than min_tokens tokens
+    tpot_judged: int = 0  # answers that have a TPOT …
+    tpot_left_out: int = 0  # … and of these, with fewer than min_tokens tokens
     clock_faults: int = 0  # samples that would have been negative
 
     connections_new: int = 0
@@ -61,6 +62,7 @@ class Counts:
     before_tokens: int = 0  # tokens that arrived before the figures were reset
     drained_tokens: int = 0  # tokens that arrived after the stop request …
     drained_events: int = 0  # … and events not weighed yet
+    drained_input_tokens: int = 0
     drained_succeeded: int = 0
 
     errors: dict[str, int] = field(default_factory=dict)
@@ -72,12 +74,17 @@ class Counts:
     @property
     def in_flight(self) -> int:
         """Requests that were started and have not ended."""
-        return self.started - self.succeeded - self.failed - self.cancelled
+        return self.started - self.ended
 
     @property
     def outcomes(self) -> int:
         """Succeeded + failed: what shares of failures and goodput are shares of."""
         return self.succeeded + self.failed
+
+    @property
+    def ended(self) -> int:
+        """Requests that have ended, whatever their outcome."""
+        return self.succeeded + self.failed + self.cancelled
 
     @property
     def tokens_per_event(self) -> float:

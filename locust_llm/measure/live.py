@@ -97,6 +97,8 @@ class Live:
         if record.input_tokens:
             at_ns = events[0] if events else record.ended_ns
             self.series.at(self.second(at_ns)).input_tokens += record.input_tokens
+            if self.stop_ns is not None and at_ns >= self.stop_ns:
+                counts.drained_input_tokens += record.input_tokens
         if not events:
             self._arrive_at_end(record, counts)
             return

@@ -148,16 +148,24 @@ class Series:
         """The earliest second that has a row."""
         return min(self._rows, default=None)
 
-    @property
-    def last(self) -> int | None:
-        """The latest second that has a row."""
-        return max(self._rows, default=None)
-
     def rows(self) -> Iterator[tuple[int, int, Row]]:
         """(second, span in s, row) of all rows, rising."""
         for key in sorted(self._rows):
             thin = self._thin_before is not None and key < self._thin_before
             yield key, THIN_SPAN_S if thin else 1, self._rows[key]
+
+    def edge(self, second: int) -> int:
+        """The first beginning of a row at or after `second`."""
+        key = self._key(second)
+        return second if key == second else key + THIN_SPAN_S
+
+    def open_events(self) -> dict[str, int]:
+        """Output events by name whose tokens nobody has told: of running requests and of those that were cut off."""
+        total: dict[str, int] = {}
+        for row in self._rows.values():
+            for name, events in (row.open or {}).items():
+                total[name] = total.get(name, 0) + events
+        return total
 
     def points(self, weight: Callable[[str], float], until: int, since: int | None = None) -> Iterator[Point]:
         """Every second from the first row to `until`, those without a row as zeros; only those after `since`."""

@@ -29,7 +29,7 @@ from locust_llm.measure.counts import Counts, count
 from locust_llm.measure.histogram import Histogram
 from locust_llm.measure.live import Live
 from locust_llm.measure.record import Clock, RequestRecord
-from locust_llm.measure.series import Point
+from locust_llm.measure.series import Point, Series
 from locust_llm.measure.timeline import Timeline
 
 LAG_LIMIT_NS: Final = 5_000_000
@@ -82,7 +82,7 @@ class RunStats:
             counts.warmup_started += 1
             return
         counts.started += 1
-        self._live.series.at(self._live.second(at_ns)).started += 1
+        self.series.at(self._live.second(at_ns)).started += 1
 
     def progress(self, timeline: Timeline) -> None:
         """Count the output events that a running request has got since the last call.
@@ -109,10 +109,10 @@ class RunStats:
         oldest = min((timeline.started_ns for timeline in running if not timeline.warmup), default=None)
         age_s = None if oldest is None else (now_ns - oldest) / SECOND_NS
         self.now_s = self._live.second(now_ns)
-        self._live.series.at(self.now_s).gauge(age_s, users)
+        self.series.at(self.now_s).gauge(age_s, users)
         if self.lag_s is not None:
             self._live.finish(self.now_s - self.lag_s)
-            self._live.series.thin(self.now_s, self.tokens_per_event)
+            self.series.thin(self.now_s, self.tokens_per_event)
 
     def mark_stop(self, at_ns: int) -> None:
         """The run was asked to stop: what arrives from now on is drain. Only the first call counts."""
@@ -142,7 +142,7 @@ class RunStats:
         for name, number in in_flight.items():
             if number:
                 self._name(name).counts.started += number
-                self._live.series.carried += number
+                self.series.carried += number
 
     # -- travelling ----------------------------------------------------------------------------------------------
 
@@ -212,10 +212,17 @@ class RunStats:
 
     def points(self, since: int | None = None) -> Iterator[Point]:
         """The series, second by second, up to the last complete one; only those after `since`."""
-        if self.now_s is None:
+        until = self.complete_s
+        if until is None:
             return iter(())
-        until = self.now_s - (self.lag_s if self.lag_s is not None else 0)
-        return self._live.series.points(self.tokens_per_event, until, since)
+        if self.reset_s is not None:  # corrections of requests that began before may lie before
+            since = max(since if since is not None else self.reset_s - 1, self.reset_s - 1)
+        return self.series.points(self.tokens_per_event, until, since)
+
+    @property
+    def complete_s(self) -> int | None:
+        """The latest second whose figures are complete; None before the first tick."""
+        return None if self.now_s is None else self.now_s - (self.lag_s if self.lag_s is not None else 0)
 
     # -- parts ---------------------------------------------------------------------------------------------------
 
@@ -233,9 +240,11 @@ class RunStats:
             if value is None:
                 continue
             key = metric.key
-            if key == TPOT and (record.output_tokens or 0) < self.min_tokens:
-                counts.tpot_left_out += 1
-                continue
+            if key == TPOT:
+                counts.tpot_judged += 1
+                if (record.output_tokens or 0) < self.min_tokens:
+                    counts.tpot_left_out += 1
+                    continue
             histogram = _histogram(timings if metric.timing else plain, key)
             try:
                 if isinstance(value, np.ndarray):
@@ -249,6 +258,11 @@ class RunStats:
             except ValueError:
                 counts.clock_faults += 1
         return itl_ms
+
+    @property
+    def series(self) -> Series:
+        """What happened second by second."""
+        return self._live.series
 
     def _note_sent(self, sent_ns: int | None) -> None:
         if sent_ns is None:
