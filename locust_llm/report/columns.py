@@ -5,11 +5,11 @@ Everything here is lists and dicts of text and numbers, ready for JSON. What is 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
+from locust_llm.measure import figures
 from locust_llm.measure.catalogue import BY_KEY, DISTRIBUTIONS, E2E, ITL, TPOT, TTFT
 from locust_llm.measure.counts import Counts
 from locust_llm.measure.series import Point
@@ -143,18 +143,27 @@ def headline(view: RunView) -> list[dict[str, Any]]:
 
 
 def _rates(view: RunView, counts: Counts) -> Iterator[dict[str, Any]]:
-    stats = view.stats
-    since = stats.now_s - (stats.lag_s or 0) - NOW_S if view.provisional and stats.now_s is not None else None
-    points = list(stats.points(since))
-    span_s = sum(p.span_s for p in points)
-    note = f"last {span_s} s" if view.provisional else "whole run"
-    tokens = sum(p.output_tokens for p in points) / span_s if span_s else None
-    ended = sum(p.succeeded + p.failed for p in points)
-    speed = counts.decode_tokens * 1e9 / counts.decode_ns if counts.decode_ns > 0 else None
-    yield _figure("output_tps", "Output tok/s", short(tokens), "tok/s", None, note)
+    output, requests, note = _recent(view) if view.provisional else _whole(view)
+    yield _figure("output_throughput", "Output tok/s", short(output), "tok/s", None, note)
+    speed = figures.output_speed(view.stats)
     yield _figure("output_speed", "Output speed", short(speed), "tok/s per stream", counts.succeeded, _span(view))
-    yield _figure("req_per_s", "Requests/s", short(ended / span_s) if span_s else None, "req/s", ended, note)
+    yield _figure("request_throughput", "Requests/s", short(requests), "req/s", None, note)
     yield _figure("in_flight", "In flight", counts.in_flight, "", None, "now")
+
+
+def _recent(view: RunView) -> tuple[float | None, float | None, str]:
+    """(output tokens, successes) per second over the last complete seconds, and their number in words."""
+    complete = view.stats.complete_s
+    points = list(view.stats.points(complete - NOW_S)) if complete is not None else []
+    span_s = sum(p.span_s for p in points)
+    if not span_s:
+        return None, None, "no whole second yet"
+    tokens, ended = sum(p.output_tokens for p in points), sum(p.succeeded for p in points)
+    return tokens / span_s, ended / span_s, f"last {span_s} s"
+
+
+def _whole(view: RunView) -> tuple[float | None, float | None, str]:
+    return figures.output_throughput(view.stats), figures.request_throughput(view.stats), "whole run, without its drain"
 
 
 def _percentiles(view: RunView) -> Iterator[dict[str, Any]]:
@@ -184,9 +193,9 @@ def _figure(key: str, title: str, value: Number | None, unit: str, n: int | None
 # -- all of it -----------------------------------------------------------------------------------------------------
 
 
-def findings(view: RunView) -> list[dict[str, Any]]:
-    """The findings as plain dicts."""
-    return [dataclasses.asdict(finding) for finding in view.findings]
+def findings(view: RunView) -> list[dict[str, str]]:
+    """The findings, the gravest first: key, severity (error, warning, note), sentence."""
+    return [{"key": f.key, "severity": f.severity.value, "sentence": f.sentence} for f in view.findings]
 
 
 def live(view: RunView, since: int | None = None) -> dict[str, Any]:

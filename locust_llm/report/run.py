@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from locust_llm.measure.record import DEFINITIONS_VERSION
 from locust_llm.measure.stats import RunStats
+
+if TYPE_CHECKING:
+    from locust_llm.measure.findings import Finding
 
 OVER: Final = frozenset({"stopped", "ready"})
 """States in which no figure changes any more; in all others they are provisional."""
@@ -56,7 +59,7 @@ class RunView:
     started_wall_s: float | None = None
     stopped_wall_s: float | None = None
     lost_workers: tuple[str, ...] = ()
-    findings: tuple[Any, ...] = ()
+    findings: tuple[Finding, ...] = ()
     definitions: int = DEFINITIONS_VERSION
     lag: tuple[ProcessLag, ...] = ()
     engine_command: tuple[str, ...] = ()

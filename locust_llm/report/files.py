@@ -1,0 +1,36 @@
+"""Files: written whole or not at all, and what goes wrong said in one sentence."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+
+def write_whole(path: str | os.PathLike[str], text: Iterable[str]) -> None:
+    """Write UTF-8 text so that a reader finds the old file or the new one, never a part; raises OSError.
+
+    What is no regular file (a pipe, /dev/stdout) is written straight.
+    """
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():
+        _write(target, text)
+        return
+    beside = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        _write(beside, text)
+        os.replace(beside, target)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def _write(path: Path, text: Iterable[str]) -> None:
+    # Lone surrogates of a server's text cannot be encoded; they are written as \udc00.
+    with open(path, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+        file.writelines(text)
+
+
+def trouble(path: str | os.PathLike[str], error: OSError) -> str:
+    """Why a file could not be written or read, in one sentence."""
+    return f"{os.fspath(path)}: {error.strerror or error}"
