@@ -82,7 +82,7 @@ class _Drain:
 
 
 def _over(stats: RunStats, begin: float, end: float, drain: _Drain | None = None) -> Throughput | None:
-    """Everything in the rows that lie in or reach into [begin, end); with a drain, in all rows from begin on, less it."""
+    """What the rows hold that reach into [begin, end); with a drain: all rows from begin on, less the drain."""
     duration = end - begin
     if duration <= 0:
         return None
