@@ -4,7 +4,9 @@
 
 Starts the engine on one core (`--profile steady`: a step every 20 ms, 50 tok/s a stream, each token saying when it was
 sent) and a plain epoll client on another. Prints tokens sent a second, the server's CPU time per token, and how late
-each token was sent against the engine's schedule, a grid of 20 ms whose phase is that of the promptest token.
+tokens were sent against the engine's schedule, a grid of 20 ms: in one burst a step (the default) all streams share the
+grid, whose phase is that of the promptest token, so that the last stream of a burst is late by the whole burst; with
+`--spread` each stream has a grid of its own.
 """
 
 from __future__ import annotations
@@ -29,15 +31,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--streams", type=int, nargs="+", default=[1000])
     parser.add_argument("--seconds", type=float, default=8.0)
+    parser.add_argument("--spread", action="store_true", help="tokens of a step apart instead of in one burst")
     parser.add_argument("--plain", action="store_true", help="words instead of send times: CPU only, no lateness")
     parser.add_argument("--client", metavar="URL", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.client is not None:
-        print(json.dumps(run_client(options.client, options.streams[0], options.seconds)))
+        print(json.dumps(run_client(options.client, options.streams[0], options.seconds, options.spread)))
         return
     print(f"{'streams':>8} {'tok/s':>8} {'CPU us/token':>13} {'core %':>7} {'late p50 ms':>12} {'p99':>7} {'max':>7}")
     for streams in options.streams:
-        print(row(streams, measure(streams, options.seconds, options.plain)), flush=True)
+        print(row(streams, measure(streams, options.seconds, options.plain, options.spread)), flush=True)
 
 
 def row(streams: int, result: dict[str, Any]) -> str:
@@ -46,24 +49,27 @@ def row(streams: int, result: dict[str, Any]) -> str:
     return f"{streams:>8} {result['tokens_per_s']:>8.0f} {cpu_us} {late}"
 
 
-def measure(streams: int, seconds: float, plain: bool) -> dict[str, Any]:
+def measure(streams: int, seconds: float, plain: bool, spread: bool) -> dict[str, Any]:
     """One run: server and client as two processes on two cores."""
     command = [sys.executable, "-m", "locust_llm.sim", "--profile", "steady", "--end-with-stdin"]
     if not plain:
         command.append("--emit-send-time")
+    if spread:
+        command.append("--spread")
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdin is not None
         assert server.stdout is not None
         try:
-            return _measure(server.pid, server.stdout, streams, seconds)
+            return _measure(server.pid, server.stdout, streams, seconds, spread)
         finally:
             server.stdin.close()
 
 
-def _measure(pid: int, ready: IO[str], streams: int, seconds: float) -> dict[str, Any]:
+def _measure(pid: int, ready: IO[str], streams: int, seconds: float, spread: bool) -> dict[str, Any]:
     url = ready.readline().split()[1]
     pin(pid, 0)
     arguments = ["--client", url, "--streams", str(streams), "--seconds", str(seconds)]
+    arguments += ["--spread"] if spread else []
     client = subprocess.Popen([sys.executable, __file__, *arguments], stdout=subprocess.PIPE, text=True)
     pin(client.pid, 1)
     time.sleep(2.5)  # connections are up and every stream runs
@@ -97,7 +103,7 @@ def tokens_sent(url: str) -> int:
     return count
 
 
-def run_client(url: str, streams: int, seconds: float) -> dict[str, Any]:
+def run_client(url: str, streams: int, seconds: float, spread: bool) -> dict[str, Any]:
     """Opens the streams over one second, reads until the time is up; the stamps are looked at afterwards."""
     host, _, port = url.removeprefix("http://").partition(":")
     body = json.dumps({"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1_000_000, "stream": True})
@@ -115,22 +121,24 @@ def run_client(url: str, streams: int, seconds: float) -> dict[str, Any]:
             poll.register(sock, select.EPOLLIN)
         for number, _ in poll.poll(0.005):
             reads[number].append(sockets[number].recv(65536))
-    return {"late_ms": lateness_ms([b"".join(parts) for parts in reads.values()])}
+    return {"late_ms": lateness_ms([b"".join(parts) for parts in reads.values()], spread)}
 
 
-def lateness_ms(streams: list[bytes]) -> list[float]:
-    """p50, p99 and max of how late tokens were sent; [nan] when they carry no stamps (--plain)."""
-    offsets = []  # of each token within its own stream's grid
+def lateness_ms(streams: list[bytes], spread: bool) -> list[float]:
+    """p50, p99 and max of how late tokens were sent; nan when they carry no stamps (--plain)."""
+    grids = []  # of each stream, its tokens' offsets in its own grid
     for stream in streams:
         stamps = [int(match) for match in _STAMP.findall(stream)]
-        offsets.append([stamp - index * STEP_NS for index, stamp in enumerate(stamps)])
-    if not any(offsets):
+        if stamps:
+            grids.append([stamp - index * STEP_NS for index, stamp in enumerate(stamps)])
+    if not grids:
         return [float("nan")] * 3
-    bases = [min(own) for own in offsets if own]
-    # All streams share the engine's grid: their phases differ by less than half a step, around one of them.
-    half = STEP_NS // 2
-    phase = bases[0] + min((base - bases[0] + half) % STEP_NS - half for base in bases)
-    late_ns = sorted(value - base + (base - phase) % STEP_NS for own, base in zip([o for o in offsets if o], bases, strict=True) for value in own)
+    bases = [min(grid) for grid in grids]
+    if not spread:  # the streams' phases differ by less than half a step, around that of the first
+        half_ns = STEP_NS // 2
+        apart = [(base - bases[0] + half_ns) % STEP_NS - half_ns for base in bases]
+        bases = [base - (own - min(apart)) for base, own in zip(bases, apart, strict=True)]
+    late_ns = sorted(offset - base for grid, base in zip(grids, bases, strict=True) for offset in grid)
     return [late_ns[int(share * (len(late_ns) - 1))] / 1e6 for share in (0.5, 0.99, 1.0)]
 
 

@@ -3,7 +3,9 @@
 Theory of operation. The engine's time is CLOCK_MONOTONIC in nanoseconds. An alarm rings at the end of each step; the
 engine then advances to now, and every stream of the step gets its event by a write of its own, straight to the socket.
 The schedule is absolute: a late ring does not shift the steps that follow, so that the load the engine models stays
-true. How late the writes were is kept, since an overloaded simulator measures only itself.
+true. Writing takes turns of a few milliseconds with the rest of the loop, so that a burst, or a machine that is too
+slow, does not keep requests and disconnects waiting. How late the writes were is kept, since an overloaded simulator
+measures only itself.
 
 Real engines emit in steps, all streams in one burst, and so does this one. With `spread`, each stream is delayed by its
 own constant share of `decode_ms`, so that no two tokens leave together: what a client looks like to many independent
@@ -15,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from heapq import heappop, heappush
+from operator import itemgetter
 
 from locust_llm.sim.alarm import Alarm
 from locust_llm.sim.engine import Engine
@@ -26,6 +28,7 @@ from locust_llm.sim.settings import ServerSettings
 
 _GOLDEN = 0.6180339887498949
 _NS_PER_MS = 1_000_000
+_TURN_NS = 2 * _NS_PER_MS
 
 
 class Delivery:
@@ -37,8 +40,7 @@ class Delivery:
         self._metrics = metrics
         self._stamped = settings.emit_send_time
         self._spread_ns = engine.settings.decode_ms * _NS_PER_MS if settings.spread else 0.0
-        self._pending: list[tuple[int, int, Sequence, Outcome | None]] = []  # heap by due time, used by `spread`
-        self._pushed = 0
+        self._pending: deque[tuple[int, Sequence, Outcome | None]] = deque()  # due, whose, and its end if it is that
         self._late_ns: deque[int] = deque(maxlen=4096)
 
     def start(self) -> None:
@@ -50,16 +52,11 @@ class Delivery:
         self._alarm.close()
 
     def come_up(self) -> int:
-        """Advances the engine to now and sends what is due; returns that now. `rearm` must follow."""
+        """Advances the engine to now; returns that now. `rearm` must follow."""
         now_ns = time.monotonic_ns()
         while (tick := self._engine.advance(now_ns)) is not None:
             self._metrics.observe(tick)
-            if self._spread_ns:
-                self._put_off(tick)
-            else:
-                self._send(tick)
-        if self._pending:
-            self._send_due(now_ns)
+            self._take(tick)
         return now_ns
 
     def rearm(self) -> None:
@@ -70,53 +67,51 @@ class Delivery:
         self._alarm.set(at_ns)
 
     def late_ms(self) -> tuple[float, float] | None:
-        """p50 and p99 of how late the last writes were (of each step's last one); None before the first."""
+        """p50 and p99 of how late each of the last turns' last write was; None before the first."""
         late_ns = sorted(self._late_ns)
         if not late_ns:
             return None
         return late_ns[len(late_ns) // 2] / _NS_PER_MS, late_ns[len(late_ns) * 99 // 100] / _NS_PER_MS
 
     def _ring(self) -> None:
-        self.come_up()
+        self._send(self.come_up())
         self.rearm()
 
-    def _send(self, tick: Tick) -> None:
-        for sequence in tick.emitted:
-            self._send_token(sequence, sequence.outcome)
-        self.tokens_sent += len(tick.emitted)
-        for sequence in tick.ended:
-            if not sequence.tokens:
-                sequence.tag.end(sequence.outcome)
-        self._late_ns.append(time.monotonic_ns() - tick.time_ns)
+    def _take(self, tick: Tick) -> None:
+        """Notes the writes of a tick: a token each, and the ends of those that never wanted any."""
+        writes = [(tick.time_ns, sequence, sequence.outcome) for sequence in tick.emitted]
+        writes += [(tick.time_ns, sequence, sequence.outcome) for sequence in tick.ended if not sequence.tokens]
+        if self._spread_ns:
+            writes = [(due_ns + self._share_ns(sequence), sequence, outcome) for due_ns, sequence, outcome in writes]
+            writes.sort(key=itemgetter(0))
+        self._pending += writes
 
-    def _send_token(self, sequence: Sequence, outcome: Outcome | None) -> None:
-        """One token, and the end of the answer when it is the last."""
-        reply: Reply = sequence.tag
-        head = reply.head
-        if head is None or outcome is not None:
-            reply.emit(outcome)
-            if outcome is not None:
-                reply.end(outcome)
-            return
-        sent = reply.sent
-        reply.sent = sent + 1
-        word = STAMP % time.monotonic_ns() if self._stamped else WORDS[sent & 63]
-        reply.write(head + word + reply.tail)
+    def _share_ns(self, sequence: Sequence) -> int:
+        return round(sequence.number * _GOLDEN % 1 * self._spread_ns)
 
-    def _put_off(self, tick: Tick) -> None:
-        for sequence in tick.emitted:
-            due_ns = tick.time_ns + round(sequence.number * _GOLDEN % 1 * self._spread_ns)
-            self._pushed += 1
-            heappush(self._pending, (due_ns, self._pushed, sequence, sequence.outcome))
-        for sequence in tick.ended:
-            if not sequence.tokens:
-                sequence.tag.end(sequence.outcome)
-
-    def _send_due(self, now_ns: int) -> None:
-        pending = self._pending
-        while pending and pending[0][0] <= now_ns:
-            due_ns, _, sequence, outcome = heappop(pending)
-            if sequence.tag.is_open:
-                self._send_token(sequence, outcome)
+    def _send(self, now_ns: int) -> None:
+        """Writes what is due, for one turn at most."""
+        pending, due_ns = self._pending, 0
+        turn_ends_ns = now_ns + _TURN_NS
+        while pending and pending[0][0] <= now_ns < turn_ends_ns:
+            due_ns, sequence, outcome = pending.popleft()
+            reply: Reply | None = sequence.tag
+            if reply is None:  # its client has gone
+                continue
+            now_ns = time.monotonic_ns()
+            if outcome is not None or reply.head is None:
+                self._send_unplain(reply, sequence, outcome)
+            else:
+                word = STAMP % now_ns if self._stamped else WORDS[reply.sent & 63]
+                reply.write(reply.head + word + reply.tail)
+                reply.sent += 1
                 self.tokens_sent += 1
-                self._late_ns.append(time.monotonic_ns() - due_ns)
+        if due_ns:
+            self._late_ns.append(time.monotonic_ns() - due_ns)
+
+    def _send_unplain(self, reply: Reply, sequence: Sequence, outcome: Outcome | None) -> None:
+        if sequence.tokens:
+            reply.emit(outcome)
+            self.tokens_sent += 1
+        if outcome is not None:
+            reply.end(outcome)

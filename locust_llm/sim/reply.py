@@ -62,11 +62,6 @@ class Reply:
         """The engine took the request."""
         self.sequence = sequence
 
-    @property
-    def is_open(self) -> bool:
-        """Whether there is still a client to write to."""
-        return not self._connection.transport.is_closing()
-
     def emit(self, outcome: Outcome | None) -> None:
         """The general path of a token; the last one of a complete answer carries its finish reason."""
         raise NotImplementedError

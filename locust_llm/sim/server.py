@@ -89,6 +89,7 @@ class Server:
     def abandon(self, reply: Reply) -> None:
         """The client of a running reply went away: its slot is free from now on."""
         if reply.sequence is not None:
+            reply.sequence.tag = None
             self.engine.cancel(self._delivery.come_up(), reply.sequence)
             self._delivery.rearm()
 
