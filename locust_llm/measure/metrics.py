@@ -118,7 +118,7 @@ def decode_span(record: RequestRecord) -> tuple[float, int] | None:
 
     The numerator and denominator of TPOT, also summed over a run for the token-weighted TPOT. N_stream leaves out
     reasoning that was never streamed. A choice's first event counts the tokens the server told, else 1.
-    None when the time or the count is unknown, or the count is not positive.
+    None when the count is unknown or not positive, and when there is no span: one event a choice, or all in one read.
     """
     if record.streamed_tokens is None or not _timed(record):
         return None
@@ -134,7 +134,7 @@ def decode_span(record: RequestRecord) -> tuple[float, int] | None:
             span_ns += int(times[at[-1]] - times[at[0]])
             first_tokens += _first_tokens(record, int(at[0]))
     count = record.streamed_tokens - first_tokens
-    return (span_ns * _MS, count) if count > 0 else None
+    return (span_ns * _MS, count) if count > 0 and span_ns > 0 else None
 
 
 def _first_tokens(record: RequestRecord, position: int) -> int:
@@ -149,9 +149,7 @@ def tpot_ms(record: RequestRecord) -> float | None:
     Absent for one token, for one burst, and when N is unknown. An estimate when N is one (`token_source`).
     """
     span = decode_span(record)
-    if span is None or len(record.event_ns) < 2:
-        return None
-    return span[0] / span[1]
+    return span[0] / span[1] if span is not None else None
 
 
 def e2e_ms(record: RequestRecord) -> float | None:
