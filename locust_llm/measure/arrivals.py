@@ -61,10 +61,10 @@ def gaps_ms(
 
     The positions are None when there is one choice: then the first gap ends at event max(first, 1), and so on.
     """
-    if choices is None or not any(choices):
+    choice = np.frombuffer(choices[:], dtype=np.int64) if choices is not None else None
+    if choice is None or not choice.any():
         recent = np.frombuffer(times[max(first - 1, 0) :], dtype=np.int64)
         return (recent[1:] - recent[:-1]).astype(np.float64) * 1e-6, None
-    choice = np.frombuffer(choices[:], dtype=np.int64)
     order = np.argsort(choice, kind="stable")
     gaps = np.diff(np.frombuffer(times[:], dtype=np.int64)[order])
     position = order[1:]

@@ -180,6 +180,6 @@ def _count_success(counts: Counts, record: RequestRecord) -> None:
             counts.weighed_events += events
             counts.weighed_tokens += record.streamed_tokens
         span = metrics.decode_span(record)
-        if span is not None and events > 1:
+        if span is not None:
             counts.decode_ns += round(span[0] * 1e6)
             counts.decode_tokens += span[1]
