@@ -1,0 +1,60 @@
+/** All charts of a run. */
+
+import { Chart, type Drawn } from "./chart";
+import { element, number, withUnit } from "./format";
+import type { Series } from "./series";
+import { ERROR_COLORS, SPECS } from "./specs";
+import type { Theme } from "./theme";
+
+const OTHERS = "all others";
+
+export class Charts {
+  readonly root = element("div", { class: "charts" });
+  private readonly charts: Chart[];
+  private readonly errors: Chart;
+
+  constructor(parent: HTMLElement) {
+    parent.append(this.root);
+    this.charts = SPECS.map((spec) => new Chart(this.root, spec));
+    this.errors = new Chart(this.root, {
+      id: "errors",
+      title: "Failures by label",
+      note: "requests that failed in each second",
+      axes: ["failures/s"],
+      nothing: "No request has failed.",
+    });
+  }
+
+  show(series: Series): void {
+    SPECS.forEach((spec, i) => {
+      const lines = spec.lines.map((line) => {
+        const data = series.values[line.key];
+        return { ...line, data, latest: withUnit(data.at(-1), line.unit) };
+      });
+      this.charts[i]!.show(series.second, series.span, lines);
+    });
+    this.errors.show(series.second, series.span, failures(series));
+  }
+
+  paint(theme: Theme): void {
+    for (const chart of [...this.charts, this.errors]) chart.paint(theme);
+  }
+}
+
+/** Failures per second, the most frequent labels first; what has no colour of its own is summed up. */
+function failures(series: Series): Drawn[] {
+  const total = (counts: number[]): number => counts.reduce((sum, count) => sum + count, 0);
+  const labels = [...series.errors].sort(([, a], [, b]) => total(b) - total(a));
+  const shown = labels.length > ERROR_COLORS.length ? ERROR_COLORS.length - 1 : labels.length;
+  const lines = labels.slice(0, shown);
+  const rest = labels.slice(shown);
+  if (rest.length) lines.push([OTHERS, series.second.map((_, i) => rest.reduce((sum, [, counts]) => sum + counts[i]!, 0))]);
+  return lines.map(([name, counts], i) => ({
+    name,
+    color: ERROR_COLORS[i]!,
+    unit: "/s",
+    stacked: true,
+    data: counts.map((count, at) => count / series.span[at]!),
+    latest: number(total(counts)),
+  }));
+}

@@ -1,0 +1,75 @@
+/** The shapes that report/columns.py gives: missing values are null, never 0. */
+
+export type Column = (number | null)[];
+
+/** Shown values of a point; rates are per second over the point's span. */
+export const VALUES = [
+  "output_tps", "input_tps", "req_per_s", "failed_per_s", "users", "in_flight", "oldest_age_s",
+  "ttft_p50", "ttft_p95", "ttft_p99", "itl_p50", "itl_p95", "itl_p99", "e2e_p50", "e2e_p95", "e2e_p99",
+] as const;
+export type Value = (typeof VALUES)[number];
+
+export type Points = { second: number[]; span_s: number[]; errors: Record<string, number[]> } & Record<Value, Column>;
+
+export interface Figure {
+  key: string;
+  title: string;
+  value: number | null;
+  unit: string;
+  n: number | null;
+  note: string;
+}
+
+export interface Finding {
+  key: string;
+  severity: string;
+  sentence: string;
+}
+
+export interface TableColumn {
+  key: string;
+  title: string;
+  unit: string;
+  help: string;
+  group: string;
+}
+
+/** One request name. `few`: percentiles on too few samples. `with_failures`: those that differ when failures count
+ * as +∞; null means above every success. */
+export interface TableRow {
+  name: string;
+  few: string[];
+  with_failures: Record<string, number | null>;
+  [key: string]: unknown;
+}
+
+export interface Reply {
+  run: string;
+  test: number;
+  state: string;
+  simulated: boolean;
+  incomplete: boolean;
+  lost_workers: string[];
+  provisional: boolean;
+  now: number | null;
+  reset: number | null;
+  points: Points;
+  more: boolean;
+  headline: Figure[];
+  table: { columns?: TableColumn[]; rows?: TableRow[] };
+  findings: Finding[];
+}
+
+export interface Definition {
+  title: string;
+  unit: string;
+  help: string;
+}
+
+/** What a report holds: all of a run, how it was set up, and what its words mean. */
+export interface Report extends Reply {
+  about: [string, string][];
+  configuration: [string, [string, string][]][];
+  definitions: Definition[];
+  definitions_version: number;
+}

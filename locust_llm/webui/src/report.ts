@@ -1,0 +1,64 @@
+/** The report: everything of one run on a page of its own that needs no server. */
+
+import { Charts } from "./charts";
+import { element } from "./format";
+import { fillFindings, Headline, marks } from "./head";
+import type { Report } from "./reply";
+import { Series } from "./series";
+import { Tables } from "./table";
+import { watchTheme } from "./theme";
+
+export function showReport(root: HTMLElement, report: Report): void {
+  const headline = new Headline((key) => report.table.columns?.find((column) => column.key === key)?.help ?? "");
+  const findings = element("ul", { class: "findings", "aria-label": "Findings" });
+  const tables = new Tables();
+  root.append(
+    element("header", {}, element("h1", {}, "LLM load test"), element("span", { class: "marks" }, ...marks(report))),
+    pairs(report.about),
+    headline.root,
+    findings,
+  );
+  const charts = new Charts(root);
+  root.append(tables.root, ...configuration(report), ...definitions(report));
+
+  const series = new Series();
+  series.put(report.points);
+  charts.show(series);
+  charts.root.hidden = series.last === null;
+  headline.show(report.headline);
+  fillFindings(findings, report.findings);
+  tables.show(report.table.rows ?? [], report.table.columns);
+  watchTheme(true, (theme) => charts.paint(theme));
+  forPaper(root, charts);
+}
+
+function pairs(entries: [string, string][]): HTMLElement {
+  return element(
+    "dl",
+    { class: "pairs" },
+    ...entries.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))),
+  );
+}
+
+function configuration(report: Report): HTMLElement[] {
+  const groups = report.configuration.filter(([, entries]) => entries.length);
+  return groups.map(([title, entries]) => element("section", {}, element("h2", {}, title), pairs(entries)));
+}
+
+function definitions(report: Report): HTMLElement[] {
+  const lines = report.definitions.flatMap((d) => [
+    element("dt", {}, d.title, d.unit ? element("small", {}, ` ${d.unit}`) : null),
+    element("dd", {}, d.help),
+  ]);
+  const title = `Definitions (version ${report.definitions_version})`;
+  return lines.length ? [element("section", {}, element("h2", {}, title), element("dl", { class: "definitions" }, ...lines))] : [];
+}
+
+/** On paper: light, and with every table open. */
+function forPaper(root: HTMLElement, charts: Charts): void {
+  window.addEventListener("beforeprint", () => {
+    for (const box of root.querySelectorAll("details")) box.open = true;
+    charts.paint("light");
+  });
+  window.addEventListener("afterprint", () => charts.paint(document.documentElement.dataset.theme === "dark" ? "dark" : "light"));
+}
