@@ -1,7 +1,8 @@
-"""The hub-lag probe: how late this process is, so that a run can say when the client was the bottleneck.
+"""The probe: how late and how busy this process is, so that a run can say when the client was the bottleneck.
 
-A greenlet sleeps 20 ms and notes how much later it woke. With kernel stamps a late hub does not touch the stamps of
-arrivals (unless reads coalesce); with stamps of the read it does, so each such record carries the lag around it.
+A greenlet sleeps 20 ms and notes how much later it woke; once a second, how much of a core the process used. With
+kernel stamps a late hub does not touch the stamps of arrivals (unless reads coalesce); with stamps of the read it
+does, so each such record carries the lag around it.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ KEPT = 4096
 
 
 class LagProbe:
-    """Samples the hub of one process. `histogram` holds the lags in ms since it was last taken."""
+    """Samples one process."""
 
     def __init__(self) -> None:
-        self.histogram = Histogram()
+        self._lag_ms = Histogram()
+        self._cpu_percent = Histogram()
         self._late: deque[tuple[int, int]] = deque(maxlen=KEPT)
         self._greenlet: gevent.Greenlet | None = None
 
@@ -31,9 +33,10 @@ class LagProbe:
         if self._greenlet is None:
             self._greenlet = gevent.spawn(self._sample)
 
-    def take(self) -> Histogram:
-        """The lags since the last call."""
-        taken, self.histogram = self.histogram, Histogram()
+    def take(self) -> tuple[Histogram, Histogram]:
+        """(hub lags in ms, CPU use in percent of a core) since the last call."""
+        taken = self._lag_ms, self._cpu_percent
+        self._lag_ms, self._cpu_percent = Histogram(), Histogram()
         return taken
 
     def worst_ns(self, begin_ns: int, end_ns: int) -> int:
@@ -48,11 +51,16 @@ class LagProbe:
 
     def _sample(self) -> None:
         period_ns = int(PERIOD_S * 1e9)
+        second_ns, cpu_ns = time.monotonic_ns(), time.process_time_ns()
         while True:
             before = time.monotonic_ns()
             gevent.sleep(PERIOD_S)
             now = time.monotonic_ns()
             lag_ns = max(now - before - period_ns, 0)
-            self.histogram.add(lag_ns / 1e6)
+            self._lag_ms.add(lag_ns / 1e6)
             if lag_ns > NOTABLE_NS:
                 self._late.append((now, lag_ns))
+            if now - second_ns >= 1_000_000_000:
+                used_ns = time.process_time_ns()
+                self._cpu_percent.add(100 * (used_ns - cpu_ns) / (now - second_ns))
+                second_ns, cpu_ns = now, used_ns

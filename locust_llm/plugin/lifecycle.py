@@ -27,6 +27,7 @@ import gevent
 import gevent.event
 from locust.exception import StopTest
 
+from locust_llm.plugin.outputs import Outputs
 from locust_llm.plugin.session import Session
 from locust_llm.wire.target import ConfigurationError
 
@@ -44,8 +45,9 @@ logger = logging.getLogger(__name__)
 class Lifecycle:
     """Listens to one Environment from `init` on."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, outputs: Outputs) -> None:
         self.session = session
+        self.outputs = outputs
         self.environment = session.environment
         self.runner = session.environment.runner
         self._finished: dict[str, set[str]] = {}
@@ -86,6 +88,7 @@ class Lifecycle:
             return
         try:
             self.session.prepare()
+            self.outputs.check()
         except ConfigurationError as error:
             logger.error("%s", error)
             sys.exit(1)
@@ -97,6 +100,7 @@ class Lifecycle:
                 self._prepare_for_web()
             self._prepared = False
         self.session.begin()
+        self.outputs.begin()
 
     def _on_spawning_complete(self, user_count: int, **_: Any) -> None:
         self.session.listener.all_running()
@@ -105,6 +109,7 @@ class Lifecycle:
         """Started from the web UI: a mistake ends the test, shows its sentence, and leaves the UI."""
         try:
             self.session.prepare()
+            self.outputs.check()
             self._refuse_remote_workers()
         except ConfigurationError as error:
             self.runner.log_exception("locust_llm", str(error), str(error))

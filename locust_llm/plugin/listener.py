@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import gevent
@@ -32,13 +34,28 @@ PAUSE_EVERY = 200
 _OUR_MARK = "_locust_llm_listener"
 
 
+@dataclass(slots=True)
+class Health:
+    """How busy one process was: hub lags in ms, and CPU use in percent of one core, second by second."""
+
+    lag_ms: Histogram = field(default_factory=Histogram)
+    cpu_percent: Histogram = field(default_factory=Histogram)
+
+    def add(self, lag_ms: Histogram, cpu_percent: Histogram) -> None:
+        """Add new samples."""
+        self.lag_ms.merge(lag_ms)
+        self.cpu_percent.merge(cpu_percent)
+
+
 class Listener:
     """One per process: the figures of the running test."""
 
     def __init__(self, environment: Any, *, worker: bool, master: bool) -> None:
         self.environment = environment
         self.running: set[Timeline] = set()
-        self.lags: dict[str, Histogram] = {}
+        self.health: dict[str, Health] = {}
+        self.on_tick: list[Callable[[], None]] = []
+        self.on_ended: list[Callable[[RequestRecord], None]] = []
         self._worker = worker
         self._master = master
         self._probe = LagProbe()
@@ -51,7 +68,7 @@ class Listener:
         """A test starts: forget the last one."""
         self.stats = self._fresh(min_tokens)
         self.running = set()
-        self.lags = {}
+        self.health = {}
         self._carried.clear()
         self._probe.take()
         self._follow_resets(self.environment.stats)
@@ -76,6 +93,8 @@ class Listener:
         if transit.clock is Clock.READ:  # these stamps are as late as the hub was
             transit.max_lag_ns = self._probe.worst_ns(record.started_ns, record.ended_ns)
         self.stats.add(record)
+        for hear in self.on_ended:
+            hear(record)
 
     # -- the second hand ---------------------------------------------------------------------------------------
 
@@ -83,6 +102,8 @@ class Listener:
         while True:
             gevent.sleep(TICK_S)
             self.tick()
+            for hear in self.on_tick:
+                hear()
 
     def tick(self) -> None:
         """Look at all running requests and sample the gauges."""
@@ -94,7 +115,11 @@ class Listener:
         users = None if self._worker else self.environment.runner.user_count if self.environment.runner else None
         stats.tick(time.monotonic_ns(), self.running, users)
         if not self._worker:
-            self._lag_of("master" if self._master else "local").merge(self._probe.take())
+            self._own_health.add(*self._probe.take())
+
+    def finish(self) -> None:
+        """The test is over and drained: bring everything up to date once more."""
+        self.tick()
 
     def stopping(self) -> None:
         """The test was asked to stop: what arrives from now on is drain."""
@@ -111,16 +136,20 @@ class Listener:
         for timeline in tuple(self.running):
             self.stats.progress(timeline)
         carried, self._carried = dict(self._carried), Counter()
-        return {"stats": self.stats.take_delta(), "lag": self._probe.take().pack(), "carried": carried}
+        lag, cpu = self._probe.take()
+        return {"stats": self.stats.take_delta(), "lag": lag.pack(), "cpu": cpu.pack(), "carried": carried}
 
     def merge(self, worker: str, report: dict[str, Any]) -> None:
         """Add a worker's report; each exactly once, in any order."""
         self.stats.merge_delta(report["stats"])
         self.stats.carry(report["carried"])
-        self._lag_of(worker).merge_packed(report["lag"])
+        health = self.health.setdefault(worker, Health())
+        health.lag_ms.merge_packed(report["lag"])
+        health.cpu_percent.merge_packed(report["cpu"])
 
-    def _lag_of(self, process: str) -> Histogram:
-        return self.lags.setdefault(process, Histogram())
+    @property
+    def _own_health(self) -> Health:
+        return self.health.setdefault("master" if self._master else "local", Health())
 
     # -- resets ------------------------------------------------------------------------------------------------
 
@@ -146,7 +175,7 @@ class Listener:
             for name, counts in _counts_of(self.stats.take_delta()):
                 self._carried[name] += counts.in_flight
         self.stats.reset(time.monotonic_ns())
-        self.lags = {}
+        self.health = {}
 
     def _fresh(self, min_tokens: int) -> RunStats:
         lag_s = None if self._worker else REPORT_LAG_S if self._master else LOCAL_LAG_S

@@ -130,6 +130,22 @@ OPTIONS: tuple[Option, ...] = (
         in_form=True,
         minimum=0,
     ),
+    Option("--llm-json", str, "", "Write the run document (JSON: everything known of the run) here", "FILE"),
+    Option("--llm-html", str, "", "Write a self-contained HTML report here", "FILE"),
+    Option(
+        "--llm-records",
+        str,
+        "",
+        "Write one JSON line per request here; workers write FILE.workerN.jsonl, each on its own machine",
+        "FILE",
+    ),
+    Option(
+        "--llm-sim",
+        str,
+        "",
+        "Options of the embedded engine for --host sim, such as '--slots 4 --decode-ms 30' (locust-llm sim --help)",
+        "OPTIONS",
+    ),
     Option(
         "--llm-min-tokens",
         int,

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 import time
 import uuid
 from collections.abc import Callable
@@ -122,7 +123,7 @@ class Session:
         own_url = self._engine.url if self._engine is not None else SIM
         if {SIM, own_url} & {typed, *hosts} or wants_default:
             if self._engine is None:
-                self._engine = EmbeddedEngine()
+                self._engine = EmbeddedEngine(_words(self.settings.sim))
             self.engine_url = self._engine.url
             if wants_default:
                 self.base_url = self.engine_url
@@ -201,6 +202,13 @@ class Session:
             raise ConfigurationError(str(error)) from None
         worker = getattr(self.environment.runner, "worker_index", 0)
         return Prompts(words=settings.input_tokens, run=self.run, worker=worker, seed=settings.seed)
+
+
+def _words(options: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(options))
+    except ValueError as error:
+        raise ConfigurationError(f"--llm-sim cannot be read as options: {error}") from None
 
 
 _sessions: WeakKeyDictionary[Any, Session] = WeakKeyDictionary()

@@ -33,6 +33,10 @@ class Settings:
     insecure: bool
     no_preflight: bool
     warmup: int
+    json: str
+    html: str
+    records: str
+    sim: str
     min_tokens: int
 
     @classmethod

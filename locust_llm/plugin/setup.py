@@ -10,6 +10,7 @@ from locust import events
 
 from locust_llm.plugin import options
 from locust_llm.plugin.lifecycle import Lifecycle
+from locust_llm.plugin.outputs import Outputs
 from locust_llm.plugin.session import session_of
 from locust_llm.wire.target import ConfigurationError
 
@@ -24,7 +25,9 @@ def _on_init(environment: Any, **_: Any) -> None:
     except ConfigurationError as error:
         logging.getLogger(__name__).error("%s", error)
         sys.exit(1)
-    Lifecycle(session).install()
+    outputs = Outputs(session)
+    outputs.install()
+    Lifecycle(session, outputs).install()
 
 
 events.init_command_line_parser.add_listener(_add_options)

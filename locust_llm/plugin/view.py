@@ -9,12 +9,16 @@ from importlib import metadata
 from typing import Any
 
 from locust_llm import __version__
-from locust_llm.measure.histogram import Histogram
+from locust_llm.measure.findings import RunFacts, findings
+from locust_llm.plugin.listener import Health
 from locust_llm.plugin.options import OPTIONS
 from locust_llm.plugin.session import Session
 from locust_llm.report.run import ProcessLag, RunView, without_secrets
 
 LOCUST_OPTIONS = ("num_users", "spawn_rate", "run_time", "processes", "expect_workers", "tags")
+BUSY_QUANTILE = 0.95
+"""A process is as busy as it was in its busier seconds, not on average over ramp and drain."""
+
 PACKAGES = ("locust", "httpx", "gevent", "numpy", "httptools", "msgspec")
 
 
@@ -22,6 +26,7 @@ def view_of(session: Session) -> RunView:
     """The run as it stands now."""
     environment = session.environment
     options = environment.parsed_options
+    lags = tuple(_lag(process, health) for process, health in sorted(session.listener.health.items()))
     return RunView(
         stats=session.stats,
         run=session.run,
@@ -37,8 +42,8 @@ def view_of(session: Session) -> RunView:
         started_wall_s=session.started_wall_s,
         stopped_wall_s=session.stopped_wall_s,
         lost_workers=tuple(sorted(session.lost)),
-        findings=(),
-        lag=tuple(_lag(process, lags) for process, lags in sorted(session.listener.lags.items())),
+        findings=tuple(findings(session.stats, _facts(session, lags))),
+        lag=lags,
         engine_command=session.engine_command,
     )
 
@@ -65,5 +70,23 @@ def _locust_options(environment: Any, options: Any) -> dict[str, Any]:
     return {name: value for name, value in known.items() if value is not None}
 
 
-def _lag(process: str, lags: Histogram) -> ProcessLag:
-    return ProcessLag(process, lags.count, lags.percentile(0.5), lags.percentile(0.99), lags.max)
+def _lag(process: str, health: Health) -> ProcessLag:
+    lag, cpu = health.lag_ms, health.cpu_percent.percentile(BUSY_QUANTILE)
+    return ProcessLag(
+        process, lag.count, lag.percentile(0.5), lag.percentile(0.99), lag.max, cpu / 100 if cpu is not None else None
+    )
+
+
+def _facts(session: Session, lags: tuple[ProcessLag, ...]) -> RunFacts:
+    generating = [lag for lag in lags if lag.process != "master"]
+    settings = session.settings
+    return RunFacts(
+        simulated=session.simulated,
+        lost_workers=tuple(sorted(session.lost)),
+        cpu_share=max((lag.cpu_share for lag in generating if lag.cpu_share is not None), default=None),
+        hub_lag_p99_ms=max((lag.p99_ms for lag in generating if lag.p99_ms is not None), default=None),
+        processes=max(len(generating), 1),
+        min_tokens=settings.min_tokens,
+        stop_timeout_s=session.environment.stop_timeout,
+        timeout_s=settings.timeout or None,
+    )

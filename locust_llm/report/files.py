@@ -34,3 +34,11 @@ def _write(path: Path, text: Iterable[str]) -> None:
 def trouble(path: str | os.PathLike[str], error: OSError) -> str:
     """Why a file could not be written or read, in one sentence."""
     return f"{os.fspath(path)}: {error.strerror or error}"
+
+
+def numbered(path: str, test: int) -> str:
+    """The file of a later test of one session: `run.json` of the second test is `run.2.json`."""
+    if test <= 1:
+        return path
+    stem, ending = os.path.splitext(path)
+    return f"{stem}.{test}{ending}"

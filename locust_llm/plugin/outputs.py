@@ -1,0 +1,153 @@
+"""What a run leaves behind: CSV, JSON, HTML and records files, and the console's table.
+
+Local or master write the files, at the end of each test when all has been drained and merged (Locust's `test_stop`),
+so that they hold everything whatever ended it; the history grows live as well. Each process that sends requests writes
+its own records file. The table is printed after Locust's own (its `quit` event); in headless runs a line comes every
+few seconds unless `--only-summary` is given. Later tests of one session get numbered files.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+from locust_llm.plugin.session import Session
+from locust_llm.plugin.view import view_of
+from locust_llm.report import console, csv
+from locust_llm.report.document import document, write_document
+from locust_llm.report.files import numbered, trouble, write_whole
+from locust_llm.report.records import RecordWriter, records_path
+from locust_llm.wire.target import ConfigurationError
+
+logger = logging.getLogger(__name__)
+table = logging.getLogger("locust.stats_logger")
+"""Where Locust prints its tables: they go out without a time and a level."""
+
+
+class Outputs:
+    """The outputs of one process."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.environment = session.environment
+        self._history: csv.HistoryWriter | None = None
+        self._records: RecordWriter | None = None
+        self._said_s = 0.0
+
+    def install(self) -> None:
+        """Add the listeners."""
+        events = self.environment.events
+        self.session.listener.on_ended.append(self._keep_record)
+        self.session.listener.on_tick.append(self._tick)
+        events.test_stop.add_listener(self._on_test_stop)
+        if not self.session.is_worker:
+            events.quit.add_listener(self._on_quit)
+
+    def check(self) -> None:
+        """Raise ConfigurationError when a file could not be written, before any load is sent."""
+        settings = self.session.settings
+        for flag, path in (
+            ("--llm-json", settings.json),
+            ("--llm-html", settings.html),
+            ("--llm-records", settings.records),
+        ):
+            folder = os.path.dirname(path) or "."
+            if path and os.path.isdir(path):
+                raise ConfigurationError(f"{flag} {path} is a folder: name a file")
+            if path and not (os.path.isdir(folder) and os.access(folder, os.W_OK)):
+                raise ConfigurationError(f"{flag} {path}: the folder {folder} is not there or not writable")
+
+    def begin(self) -> None:
+        """A test starts in this process."""
+        session = self.session
+        self._said_s = time.monotonic()
+        prefix = self._csv_prefix
+        self._history = csv.HistoryWriter(csv.path_of(prefix, "stats_history", session.test)) if prefix else None
+        self._records = None
+        if session.settings.records and not session.is_master:
+            worker = f"worker{self.environment.runner.worker_index}" if session.is_worker else None
+            self._records = RecordWriter(
+                records_path(session.settings.records, worker, session.test),
+                run=session.run,
+                process=worker if worker is not None else "local",
+                simulated=session.simulated,
+            )
+
+    @property
+    def _csv_prefix(self) -> str:
+        options = self.environment.parsed_options
+        prefix = getattr(options, "csv_prefix", None)
+        return str(prefix) if prefix and not self.session.is_worker else ""
+
+    def _keep_record(self, record: Any) -> None:
+        if self._records is not None:
+            self._records.add(record)
+
+    def _tick(self) -> None:
+        """Once a second."""
+        if self._records is not None:
+            self._records.flush()
+        if self.environment.runner is None or self.environment.runner.state not in ("spawning", "running"):
+            return
+        if self._history is not None:
+            self._history.append(view_of(self.session))
+        if self._prints_live and time.monotonic() - self._said_s >= console.LIVE_S:
+            self._said_s = time.monotonic()
+            table.info(console.live_line(view_of(self.session)))
+
+    @property
+    def _prints_live(self) -> bool:
+        options = self.environment.parsed_options
+        return (
+            options is not None
+            and not self.session.is_worker
+            and not options.only_summary
+            and bool(options.headless or options.print_stats)
+        )
+
+    def _on_test_stop(self, environment: Any, **_: Any) -> None:
+        if not self.session.run:
+            return
+        self.session.listener.finish()
+        if self._records is not None:
+            self._records.close()
+            self._records = None
+        if not self.session.is_worker:
+            self._write_all()
+
+    def _write_all(self) -> None:
+        """Write every file that is asked for; one that fails says so and keeps none of the others."""
+        settings, prefix, test = self.session.settings, self._csv_prefix, self.session.test
+        view = view_of(self.session)
+        history = self._history
+        if prefix:
+            self._write(prefix, lambda: csv.write_files(prefix, view))
+        if history is not None:
+            self._write(history.path, lambda: history.finish(view))
+        if settings.json or settings.html:
+            content = document(view)
+            if settings.json:
+                self._write(
+                    numbered(settings.json, test), lambda: write_document(numbered(settings.json, test), content)
+                )
+            if settings.html:
+                from locust_llm.report.html import html_report  # carries the page's bundle: load it when asked for
+
+                self._write(
+                    numbered(settings.html, test),
+                    lambda: write_whole(numbered(settings.html, test), [html_report(content)]),
+                )
+
+    def _write(self, path: str, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except OSError as error:
+            logger.error("%s", trouble(path, error))
+
+    def _on_quit(self, exit_code: int, **_: Any) -> None:
+        if self.session.run:
+            table.info(console.summary_text(view_of(self.session)))
+            table.info("")
