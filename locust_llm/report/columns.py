@@ -5,11 +5,10 @@ Everything here is lists and dicts of text and numbers, ready for JSON. What is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
-from locust_llm.measure import figures
 from locust_llm.measure.catalogue import BY_KEY, DISTRIBUTIONS, E2E, ITL, TPOT, TTFT
 from locust_llm.measure.counts import Counts
 from locust_llm.measure.series import Point
@@ -46,24 +45,27 @@ COUNTS: Final = (
 # -- the series ----------------------------------------------------------------------------------------------------
 
 
-def points_columns(points: Iterable[Point]) -> dict[str, Any]:
-    """The series by column: rates per second over each point's span, percentiles in ms of its ten seconds."""
+def points_columns(points: Iterable[Point], digits: Callable[[float | None], Number | None] = short) -> dict[str, Any]:
+    """The series by column: rates per second over each point's span, percentiles in ms of its ten seconds.
+
+    `digits` rounds what is not a count.
+    """
     rows = list(points)
     columns: dict[str, Any] = {
         "second": [p.second for p in rows],
         "span_s": [p.span_s for p in rows],
-        "output_tps": [short(p.output_tokens / p.span_s) for p in rows],
-        "input_tps": [short(p.input_tokens / p.span_s) for p in rows],
-        "req_per_s": [short((p.succeeded + p.failed) / p.span_s) for p in rows],
-        "failed_per_s": [short(p.failed / p.span_s) for p in rows],
+        "output_tps": [digits(p.output_tokens / p.span_s) for p in rows],
+        "input_tps": [digits(p.input_tokens / p.span_s) for p in rows],
+        "req_per_s": [digits((p.succeeded + p.failed) / p.span_s) for p in rows],
+        "failed_per_s": [digits(p.failed / p.span_s) for p in rows],
         "users": [p.users for p in rows],
         "in_flight": [p.in_flight for p in rows],
-        "oldest_age_s": [short(p.oldest_age_s) for p in rows],
+        "oldest_age_s": [digits(p.oldest_age_s) for p in rows],
     }
     for key in (TTFT, ITL, E2E):
         triples = [getattr(p, f"{key}_ms") for p in rows]
         for i, quantile in enumerate(("p50", "p95", "p99")):
-            columns[f"{key}_{quantile}"] = [short(triple[i]) for triple in triples]
+            columns[f"{key}_{quantile}"] = [digits(triple[i]) for triple in triples]
     labels = dict.fromkeys(label for p in rows for label in p.errors)
     columns["errors"] = {label: [p.errors.get(label, 0) for p in rows] for label in labels}
     return columns
@@ -145,7 +147,7 @@ def headline(view: RunView) -> list[dict[str, Any]]:
 def _rates(view: RunView, counts: Counts) -> Iterator[dict[str, Any]]:
     output, requests, note = _recent(view) if view.provisional else _whole(view)
     yield _figure("output_throughput", "Output tok/s", short(output), "tok/s", None, note)
-    speed = figures.output_speed(view.stats)
+    speed = view.figure("output_speed")
     yield _figure("output_speed", "Output speed", short(speed), "tok/s per stream", counts.succeeded, _span(view))
     yield _figure("request_throughput", "Requests/s", short(requests), "req/s", None, note)
     yield _figure("in_flight", "In flight", counts.in_flight, "", None, "now")
@@ -163,7 +165,7 @@ def _recent(view: RunView) -> tuple[float | None, float | None, str]:
 
 
 def _whole(view: RunView) -> tuple[float | None, float | None, str]:
-    return figures.output_throughput(view.stats), figures.request_throughput(view.stats), "whole run, without its drain"
+    return view.figure("output_throughput"), view.figure("request_throughput"), "whole run, without its drain"
 
 
 def _percentiles(view: RunView) -> Iterator[dict[str, Any]]:
@@ -198,15 +200,15 @@ def findings(view: RunView) -> list[dict[str, str]]:
     return [{"key": f.key, "severity": f.severity.value, "sentence": f.sentence} for f in view.findings]
 
 
-def live(view: RunView, since: int | None = None) -> dict[str, Any]:
-    """Everything the page shows, with the points after the second `since`, at most POINTS_LIMIT of them.
+def live(view: RunView, since: int | None = None, limit: int | None = POINTS_LIMIT) -> dict[str, Any]:
+    """Everything the page shows, with the points after the second `since`, at most `limit` of them (None: all).
 
     `more` says that there are further points: ask again from the last one on. Points of seconds whose requests still
     run may be corrected later, so a page asks again for the last minute or so, and for all once the test is over. The
     table's columns never change and come only with the reply that starts at the beginning (`since` None).
     """
     points = view.stats.points(since)
-    columns = points_columns(islice(points, POINTS_LIMIT))
+    columns = points_columns(islice(points, limit))
     return {
         "run": view.run,
         "test": view.test,

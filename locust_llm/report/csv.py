@@ -13,12 +13,12 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from locust_llm.measure.catalogue import BY_KEY, DISTRIBUTIONS, E2E, ITL, TTFT, Distribution
-from locust_llm.measure.figures import FIGURES, Figure, Kind, request_throughput
+from locust_llm.measure.figures import FIGURES, Figure, Kind
 from locust_llm.measure.series import Point
 from locust_llm.measure.summary import Quantile, SummaryRow, summary
 from locust_llm.measure.throughput import run_throughput
 from locust_llm.report.columns import AGGREGATED
-from locust_llm.report.files import trouble, write_whole
+from locust_llm.report.files import numbered, trouble, write_whole
 from locust_llm.report.run import RunView
 
 logger = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ _FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 def path_of(prefix: str, kind: str, test: int = 1) -> str:
     """The file of one kind (stats, stats_history, errors) and test of this session; the first has no number."""
-    return f"{prefix}_llm_{kind}.csv" if test <= 1 else f"{prefix}_llm_{kind}.{test}.csv"
+    return numbered(f"{prefix}_llm_{kind}.csv", test)
 
 
 def write_files(prefix: str, view: RunView) -> None:
@@ -102,7 +102,7 @@ def _stats_cells(view: RunView, name: str | None) -> Iterator[Cell]:
     yield from _locust_cells(view, name)
     yield marks(view)
     for figure in FIGURES:
-        yield figure.of(view.stats, name)
+        yield view.figure(figure.key, name)
     yield counted(view.stats.counts(name).token_sources)
     few = []
     for row in rows:
@@ -116,7 +116,7 @@ def _locust_cells(view: RunView, name: str | None) -> Iterator[Cell]:
     counts = stats.counts(name)
     e2e = stats.histogram(E2E, name)
     run = run_throughput(stats)
-    successes_per_s = request_throughput(stats, name)
+    successes_per_s = view.figure("request_throughput", name)
     failures_per_s = counts.failed / run.duration_s if run is not None else None
     yield from ("" if name is None else BY_KEY[E2E].title, AGGREGATED if name is None else name)
     yield from (counts.outcomes, counts.failed, e2e.percentile(0.5), e2e.mean, e2e.min, e2e.max)
@@ -271,6 +271,3 @@ def marks(view: RunView) -> str:
     """What must be known of every line: SIMULATED, INCOMPLETE and who was lost."""
     lost = f" (lost {', '.join(view.lost_workers)})" if view.incomplete else ""
     return "; ".join(view.marks) + lost
-
-
-__all__ = ["HistoryWriter", "errors_lines", "history_lines", "line", "path_of", "stats_lines", "write_files"]

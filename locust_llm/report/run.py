@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from locust_llm.measure.figures import FIGURES
 from locust_llm.measure.record import DEFINITIONS_VERSION
 from locust_llm.measure.stats import RunStats
 
@@ -16,10 +17,13 @@ if TYPE_CHECKING:
 OVER: Final = frozenset({"stopped", "ready"})
 """States in which no figure changes any more; in all others they are provisional."""
 
+_FIGURES: Final = {figure.key: figure for figure in FIGURES}
+
 MASK: Final = "***"
 
 _SECRET_NAME = re.compile(r"key|secret|passw|authorization|cookie|(^|[-_])(auth|access|bearer)[-_]?token|^token$", re.I)
 _USERINFO = re.compile(r"(://)[^/@\s]*@")
+_QUERY_VALUE = re.compile(r"([?&][^=&#\s]*=)[^&#\s]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,10 @@ class RunView:
         """Which clock stamped the reads: `kernel`, `read`, or both joined by `+`; None before the first answer."""
         return "+".join(sorted(self.stats.counts().clocks)) or None
 
+    def figure(self, key: str, name: str | None = None) -> float | int | None:
+        """A figure of measure's list, of one request name or (None) of all; raises KeyError."""
+        return _FIGURES[key].of(self.stats, name)
+
     @property
     def marks(self) -> tuple[str, ...]:
         """What must stand on every output: SIMULATED, INCOMPLETE."""
@@ -88,6 +96,11 @@ class RunView:
 def without_secrets(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options as they may be written down: of headers only the names, no values of keys, no user in a URL."""
     return {name: _masked(name, value) for name, value in options.items()}
+
+
+def shown_url(url: str) -> str:
+    """A URL as it may be written down: without its user, password and the values of its query."""
+    return _QUERY_VALUE.sub(rf"\1{MASK}", _USERINFO.sub(rf"\1{MASK}@", url))
 
 
 def _masked(name: str, value: Any) -> Any:
@@ -101,4 +114,4 @@ def _masked(name: str, value: Any) -> Any:
         return f"{value.split(':', 1)[0].strip()}: {MASK}" if value else value
     if _SECRET_NAME.search(name) and not name.endswith("_env"):
         return MASK if value else value
-    return _USERINFO.sub(rf"\1{MASK}@", value)
+    return shown_url(value) if "://" in value else value

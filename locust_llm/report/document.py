@@ -1,0 +1,281 @@
+"""The run document (`--llm-json FILE`): one JSON object that holds all of a run, to read, compare and tell anew.
+
+`schema` names its version. Percentiles stand beside the histograms they come from, figures beside their definitions,
+so that a reader needs nothing else; `stats_of` makes the RunStats again, for the outputs and comparisons that come
+later. Missing values are null; there is no NaN and no secret.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any, Final
+
+from locust_llm.measure.catalogue import DISTRIBUTIONS, E2E, ITL, TTFT
+from locust_llm.measure.figures import FIGURES
+from locust_llm.measure.findings import Finding, Severity
+from locust_llm.measure.histogram import Histogram
+from locust_llm.measure.series import THIN_AFTER_S, THIN_SPAN_S, Row
+from locust_llm.measure.stats import RunStats
+from locust_llm.measure.summary import SummaryRow, summary
+from locust_llm.report.columns import findings, points_columns
+from locust_llm.report.files import trouble, write_whole
+from locust_llm.report.run import ProcessLag, RunView
+
+SCHEMA: Final = "locust_llm.run"
+SCHEMA_VERSION: Final = 1
+
+PERCENTILE_RULE: Final = (
+    "Nearest rank over the merged histogram: the smallest value v with at least q*n samples <= v; relative error at "
+    "most 0.1 %, never above the max or below the min, which are exact."
+)
+HISTOGRAM_RULE: Final = (
+    "Bucket i holds the samples whose IEEE 754 double, read as an integer and shifted right by 43 bits, is i: 512 "
+    "buckets to each power of two."
+)
+
+
+class DocumentError(ValueError):
+    """A file that is no run document for us; its text is one sentence that names the file."""
+
+
+# -- writing -------------------------------------------------------------------------------------------------------
+
+
+def document(view: RunView) -> dict[str, Any]:
+    """The whole run as plain values."""
+    stats = view.stats
+    names = [*stats.names, None]
+    return {
+        "schema": f"{SCHEMA}/{SCHEMA_VERSION}",
+        "run": _run(view),
+        "definitions": _definitions(view),
+        "configuration": {
+            "target": view.target,
+            "models": list(view.models),
+            "options": dict(view.options),
+            "locust": dict(view.locust_options),
+            "engine_command": list(view.engine_command),
+        },
+        "versions": dict(view.versions),
+        "machine": dict(view.machine),
+        "clock": view.clock,
+        "lag": [_fields(lag) for lag in view.lag],
+        "findings": findings(view),
+        "names": [_name(stats, name) for name in names],
+        "marks": {mark: getattr(stats, mark) for mark in _MARKS},
+        "series": _series(stats),
+    }
+
+
+def write_document(path: str | os.PathLike[str], content: Mapping[str, Any]) -> None:
+    """Write a document, whole or not at all; raises OSError, and ValueError for a number that JSON does not have."""
+    write_whole(path, [json.dumps(content, allow_nan=False, ensure_ascii=False, separators=(",", ":")), "\n"])
+
+
+_MARKS: Final = ("first_sent_s", "all_running_s", "stopped_s", "reset_s", "complete_s", "min_tokens")
+
+
+def _run(view: RunView) -> dict[str, Any]:
+    return {
+        "id": view.run,
+        "test": view.test,
+        "state": view.state,
+        "simulated": view.simulated,
+        "incomplete": view.incomplete,
+        "provisional": view.provisional,
+        "lost_workers": list(view.lost_workers),
+        "started_wall_s": view.started_wall_s,
+        "stopped_wall_s": view.stopped_wall_s,
+    }
+
+
+def _definitions(view: RunView) -> dict[str, Any]:
+    return {
+        "version": view.definitions,
+        "percentile": PERCENTILE_RULE,
+        "histogram": HISTOGRAM_RULE,
+        "distributions": [
+            {"key": m.key, "title": m.title, "unit": m.unit, "help": m.help, "pooled": m.pooled, "judged": m.judged}
+            for m in DISTRIBUTIONS
+        ],
+        "figures": [
+            {"key": f.key, "title": f.title, "unit": f.unit, "kind": f.kind.value, "help": f.help} for f in FIGURES
+        ],
+    }
+
+
+def _fields(lag: ProcessLag) -> dict[str, Any]:
+    return {name: getattr(lag, name) for name in ProcessLag.__slots__}
+
+
+def _name(stats: RunStats, name: str | None) -> dict[str, Any]:
+    """Figures, percentiles and counts of one request name, or (name null) of all; histograms of single names only."""
+    told: dict[str, Any] = {
+        "name": name,
+        "figures": {figure.key: figure.of(stats, name) for figure in FIGURES},
+        "summary": {row.metric.key: _summary(row) for row in summary(stats, name)},
+        "counts": stats.counts(name).pack(),
+    }
+    if name is not None:
+        every = {m.key: stats.histogram(m.key, name) for m in DISTRIBUTIONS}
+        sound = {m.key: stats.histogram(m.key, name, lagged=False) for m in DISTRIBUTIONS}
+        told["histograms"] = {key: each.to_dict() for key, each in every.items() if each.count}
+        # of the requests whose stamps the client's own delay did not touch, where these are not all
+        told["untouched"] = {key: sound[key].to_dict() for key in every if sound[key].count != every[key].count}
+    return told
+
+
+def _summary(row: SummaryRow) -> dict[str, Any]:
+    percentiles = {
+        f"p{q.q * 100:.6g}": {
+            "value": q.value,
+            "with_failures": q.with_failures,
+            "beyond": q.beyond,
+            "few": q.few,
+        }
+        for q in row.quantiles
+    }
+    return {"n": row.n, "mean": row.mean, "min": row.min, "max": row.max, "percentiles": percentiles}
+
+
+_SUMS: Final = ("output_tokens", "input_tokens", "started", "succeeded", "failed", "cancelled")
+
+
+def _series(stats: RunStats) -> dict[str, Any]:
+    """The points by column as charts want them, unrounded, and beside them the sums that make the rows again.
+
+    `output_tokens` weighs events whose tokens nobody told with their name's tokens per event; `open_events` are these,
+    by name, and `told_tokens` the rest. `peak_tokens` is the fullest second of a ten-second span.
+    """
+    points = list(stats.points())
+    rows = {second: row for second, _, row in stats.series.rows()}
+    found = [rows.get(p.second) or Row() for p in points]
+    names = dict.fromkeys(name for row in found for name in row.open or ())
+    return {
+        **points_columns(points, lambda value: value),
+        **{name: [getattr(p, name) for p in points] for name in _SUMS},
+        "told_tokens": [row.output_tokens for row in found],
+        "open_events": {name: [(row.open or {}).get(name, 0) for row in found] for name in names},
+        "peak_tokens": [row.peak for row in found],
+    }
+
+
+# -- reading -------------------------------------------------------------------------------------------------------
+
+
+def read_document(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The document in a file; raises DocumentError when it cannot be read, is none, or is newer than this version."""
+    name = os.fspath(path)
+    try:
+        with open(path, encoding="utf-8") as file:
+            content = json.load(file)
+    except OSError as error:
+        raise DocumentError(f"{trouble(path, error)}.") from None
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
+        raise DocumentError(f"{name} is not JSON; give the file that --llm-json wrote.") from None
+    schema, _, version = str(content.get("schema") if isinstance(content, dict) else None).partition("/")
+    if schema != SCHEMA or not version.isdecimal():
+        raise DocumentError(f"{name} is not a run document; give the file that --llm-json wrote.")
+    if int(version) > SCHEMA_VERSION:
+        raise DocumentError(
+            f"{name} is a run document of version {version}, this locust_llm reads up to {SCHEMA_VERSION}: "
+            "update locust_llm."
+        )
+    result: dict[str, Any] = content
+    return result
+
+
+def view_of(content: Mapping[str, Any]) -> RunView:
+    """The run as the outputs tell it, made again from a document; raises DocumentError when parts are missing."""
+    try:
+        run, configuration = content["run"], content["configuration"]
+        return RunView(
+            stats=stats_of(content),
+            run=run["id"],
+            test=run["test"],
+            simulated=run["simulated"],
+            state=run["state"],
+            target=configuration["target"],
+            models=tuple(configuration["models"]),
+            options=configuration["options"],
+            locust_options=configuration["locust"],
+            versions=content["versions"],
+            machine=content["machine"],
+            started_wall_s=run["started_wall_s"],
+            stopped_wall_s=run["stopped_wall_s"],
+            lost_workers=tuple(run["lost_workers"]),
+            findings=tuple(Finding(f["key"], Severity(f["severity"]), f["sentence"]) for f in content["findings"]),
+            definitions=content["definitions"]["version"],
+            lag=tuple(ProcessLag(**lag) for lag in content["lag"]),
+            engine_command=tuple(configuration["engine_command"]),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DocumentError(f"the run document is damaged: {type(error).__name__} at {error}.") from None
+
+
+def stats_of(content: Mapping[str, Any]) -> RunStats:
+    """The statistics that a document tells; raises KeyError, TypeError or ValueError when parts are missing."""
+    marks = content["marks"]
+    stats = RunStats(0, min_tokens=marks["min_tokens"], lag_s=0)
+    told = [each for each in content["names"] if each["name"] is not None]
+    names = [each["name"] for each in told]
+    kept = [[each["counts"], *_packed(each["histograms"], each["untouched"])] for each in told]
+    stats.merge_delta(RunStats(0).take_delta() | {"names": names, "stats": kept})
+    for mark in ("first_sent_s", "stopped_s", "all_running_s", "reset_s"):
+        setattr(stats, mark, marks[mark])
+    stats.now_s = marks["complete_s"]
+    _fill_series(stats, content["series"])
+    return stats
+
+
+def _packed(every: Mapping[str, Any], untouched: Mapping[str, Any]) -> tuple[dict[str, bytes], dict[str, bytes]]:
+    """(histograms of untouched requests, of touched ones) by key; the touched are what is left of all."""
+    sound = {key: untouched.get(key, data) for key, data in every.items()}
+    touched = {key: _less(every[key], data) for key, data in untouched.items()}
+    return _pack(sound), _pack(touched)
+
+
+def _pack(histograms: Mapping[str, Any]) -> dict[str, bytes]:
+    return {key: Histogram.from_dict(data).pack() for key, data in histograms.items() if data["count"]}
+
+
+def _less(every: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
+    """The samples of `every` that are not in `part`. Its smallest and largest are only known to be within those."""
+    taken = dict(zip(part["index"], part["counts"], strict=True))
+    left = [(i, n - taken.get(i, 0)) for i, n in zip(every["index"], every["counts"], strict=True)]
+    return {
+        **every,
+        "count": every["count"] - part["count"],
+        "sum": every["sum"] - part["sum"],
+        "index": [i for i, n in left if n],
+        "counts": [n for _, n in left if n],
+    }
+
+
+def _fill_series(stats: RunStats, columns: Mapping[str, Any]) -> None:
+    series = stats.series
+    seconds, spans = columns["second"], columns["span_s"]
+    thin = [second + span for second, span in zip(seconds, spans, strict=True) if span == THIN_SPAN_S]
+    if thin:
+        series.thin(max(thin) + THIN_AFTER_S, stats.tokens_per_event)
+    changes = [columns[name][:1] for name in ("in_flight", "succeeded", "failed", "cancelled")]
+    series.carried = sum(map(sum, changes)) - sum(columns["started"][:1])  # in flight before the first point
+    for i, second in enumerate(seconds):
+        row = series.at(second)
+        row.output_tokens = columns["told_tokens"][i]
+        for name in _SUMS[1:]:
+            setattr(row, name, columns[name][i])
+        row.gauge(columns["oldest_age_s"][i], columns["users"][i])
+        row.peak = columns["peak_tokens"][i]
+        for name, events in columns["open_events"].items():
+            if events[i]:
+                row.add_open(name, events[i])
+        for label, counts in columns["errors"].items():
+            if counts[i]:
+                row.add_error(label, counts[i])
+        ttft, itl, e2e = (
+            (columns[f"{key}_p50"][i], columns[f"{key}_p95"][i], columns[f"{key}_p99"][i]) for key in (TTFT, ITL, E2E)
+        )
+        row.percentiles = (ttft, itl, e2e)

@@ -1,0 +1,52 @@
+"""Markdown: the console's table for pull requests and job summaries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from locust_llm.report.lines import BEYOND_NOTE, FEW_NOTE, HEADS, lines, number
+from locust_llm.report.run import RunView
+
+
+def summary_markdown(view: RunView) -> str:
+    """Title, throughput, one table for all names, and the findings."""
+    return "\n".join(_summary(view)) + "\n"
+
+
+def _summary(view: RunView) -> Iterator[str]:
+    stats = view.stats
+    counts = stats.counts()
+    title = " · ".join(("LLM load test", *view.marks))
+    yield f"### {_escaped(title)}"
+    yield ""
+    share = view.figure("failed_share")
+    failed = f"{counts.failed:,} failed" + (f" ({100 * share:.3g} %)" if share else "")
+    yield (
+        f"**{number(view.figure('output_throughput'))}** output tok/s · "
+        f"**{number(view.figure('output_speed'))}** tok/s per stream · "
+        f"**{number(view.figure('request_throughput'))}** req/s · "
+        f"{counts.succeeded:,} succeeded, {failed}, {counts.cancelled:,} cancelled"
+    )
+    yield ""
+    yield _row("Name", "Metric", *HEADS)
+    yield _row("---", "---", *("--:" for _ in HEADS))
+    names: list[str | None] = [*stats.names] if len(stats.names) == 1 else [*stats.names, None]
+    found = [line for name in names for line in lines(view, name)]
+    yield from (_row(_escaped(line.name), line.title, *line.cells) for line in found)
+    yield ""
+    if any(line.few for line in found):
+        yield f"- {_escaped(FEW_NOTE)}"
+    if any(line.failures for line in found):
+        yield f"- {_escaped(BEYOND_NOTE)}"
+    for finding in view.findings:
+        yield f"- **{finding.severity.value}**: {_escaped(finding.sentence)}"
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cell.replace('*', chr(92) + '*') for cell in cells)} |"
+
+
+def _escaped(text: str) -> str:
+    """Text that Markdown takes as it is, in one line."""
+    text = " ".join(text.split())
+    return "".join(f"\\{c}" if c in "\\`*_[]<>|#~" else c for c in text)
