@@ -33,6 +33,7 @@ from locust_llm.wire.target import ConfigurationError
 
 FINISH = "llm_finish"
 FINISHED = "llm_finished"
+UNREACHABLE = "llm_unreachable"
 REPORT_KEY = "llm"
 
 MARGIN_S = 5.0
@@ -69,6 +70,7 @@ class Lifecycle:
             events.worker_report.add_listener(self._on_worker_report)
             events.worker_connect.add_listener(self._on_worker_connect)
             self.runner.register_message(FINISHED, self._on_finished)
+            self.runner.register_message(UNREACHABLE, self._on_unreachable)
             gevent.spawn(self._watch_workers)
         if not self.session.is_worker:
             gevent.signal_handler(signal.SIGTERM, self._on_sigterm)
@@ -101,6 +103,8 @@ class Lifecycle:
             self._prepared = False
         self.session.begin()
         self.outputs.begin()
+        if self.session.is_worker and not self.session.settings.no_preflight:
+            gevent.spawn(self._probe)
 
     def _on_spawning_complete(self, user_count: int, **_: Any) -> None:
         self.session.listener.all_running()
@@ -166,6 +170,10 @@ class Lifecycle:
     def _on_finished(self, msg: Any, **_: Any) -> None:
         self._finished.setdefault(msg.data["run"], set()).add(msg.node_id)
 
+    def _on_unreachable(self, msg: Any, **_: Any) -> None:
+        if msg.data["run"] == self.session.run:
+            logger.error("Worker %s: %s", msg.node_id, msg.data["why"])
+
     def _on_worker_report(self, client_id: str, data: dict[str, Any], **_: Any) -> None:
         report = data.get(REPORT_KEY)
         if report is not None and report["run"] == self.session.run:
@@ -189,6 +197,13 @@ class Lifecycle:
             logger.error("Worker %s %s: the figures of this run are incomplete.", client_id, how)
 
     # -- the end: worker ---------------------------------------------------------------------------------------
+
+    def _probe(self) -> None:
+        """This worker's own path to the server may differ from the master's."""
+        trouble = self.session.probe()
+        if trouble is not None:
+            logger.error("%s", trouble)
+            self.runner.send_message(UNREACHABLE, {"run": self.session.run, "why": trouble})
 
     def _on_report_to_master(self, client_id: str, data: dict[str, Any], **_: Any) -> None:
         if self.session.run:

@@ -24,7 +24,7 @@ from locust_llm.plugin.settings import Settings
 from locust_llm.wire.api import APIS
 from locust_llm.wire.client import ClientConfig, LLMClient, Quirks, ssl_context
 from locust_llm.wire.credentials import credentials
-from locust_llm.wire.preflight import Report, check, warm_up
+from locust_llm.wire.preflight import Report, check, reach, warm_up
 from locust_llm.wire.target import SIM, ConfigurationError, environment_value, parse_target, proxy_chooser
 from locust_llm.workload.prompts import FixedPrompt, PromptFileError, Prompts, read_prompt_file
 
@@ -151,6 +151,18 @@ class Session:
                 warm_up(client, self.model, self.settings.warmup, self._make_prompts(), self.settings.max_tokens)
         finally:
             client.close()
+
+    def probe(self) -> str | None:
+        """Whether this process reaches its targets: None, or a sentence on the first that it does not."""
+        for host in self.hosts():
+            client = LLMClient(self.config_for(host, "chat"))
+            try:
+                trouble = reach(client)
+            finally:
+                client.close()
+            if trouble is not None:
+                return trouble
+        return None
 
     # -- during a test: every process -------------------------------------------------------------------------
 

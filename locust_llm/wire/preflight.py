@@ -59,6 +59,16 @@ def warm_up(
     ]
 
 
+def reach(client: LLMClient) -> str | None:
+    """Whether this process reaches the server at all: None, or a sentence on why not. Sends no work."""
+    try:
+        client.http.get(client.config.target.url("models"), timeout=client.config.connect_timeout_s or None).read()
+    except Exception as error:
+        label, detail = failures.exception_failure(error, client.config.credentials.secrets)
+        return f"cannot reach {urlsplit(client.config.url).netloc}: {label}{f' ({detail})' if detail else ''}"
+    return None
+
+
 # -- the checks ----------------------------------------------------------------------------------------------------
 
 
