@@ -112,6 +112,7 @@ class Outputs:
         if not self.session.run:
             return
         self.session.listener.finish()
+        self.session.over = True
         if self._records is not None:
             self._records.close()
             self._records = None

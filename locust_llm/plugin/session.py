@@ -41,6 +41,7 @@ class Session:
         self.settings = Settings.parse(environment.parsed_options)
         self.run = ""
         self.test = 0
+        self.over = False
         self.started_wall_s: float | None = None
         self.stopped_wall_s: float | None = None
         self.lost: dict[str, float] = {}
@@ -178,6 +179,7 @@ class Session:
         self._configs.clear()
         self.prompts = self._make_prompts()
         self.test += 1
+        self.over = False
         self.started_wall_s, self.stopped_wall_s = time.time(), None
         self.lost = {}
         self.listener.begin(self.settings.min_tokens)

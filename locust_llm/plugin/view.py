@@ -32,7 +32,7 @@ def view_of(session: Session) -> RunView:
         run=session.run,
         test=session.test,
         simulated=session.simulated,
-        state=environment.runner.state if environment.runner is not None else "ready",
+        state=_state(session),
         target=session.target_url,
         models=(session.model,) if session.model else (),
         options=without_secrets({option.dest: getattr(options, option.dest, None) for option in OPTIONS}),
@@ -60,6 +60,14 @@ def versions() -> dict[str, str]:
 def machine() -> dict[str, Any]:
     """The machine the load came from."""
     return {"platform": sys.platform, "cpus": os.cpu_count(), "kernel": platform.release(), "arch": platform.machine()}
+
+
+def _state(session: Session) -> str:
+    """Locust's state of the run; a master stays in `stopping` though all is over."""
+    runner = session.environment.runner
+    if runner is None:
+        return "ready"
+    return "stopped" if session.over else str(runner.state)
 
 
 def _locust_options(environment: Any, options: Any) -> dict[str, Any]:
