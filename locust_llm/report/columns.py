@@ -200,12 +200,18 @@ def findings(view: RunView) -> list[dict[str, str]]:
     return [{"key": f.key, "severity": f.severity.value, "sentence": f.sentence} for f in view.findings]
 
 
-def live(view: RunView, since: int | None = None, limit: int | None = POINTS_LIMIT) -> dict[str, Any]:
+def live(
+    view: RunView,
+    since: int | None = None,
+    limit: int | None = POINTS_LIMIT,
+    rows: list[dict[str, Any]] | None = None,
+) -> dict[str, Any]:
     """Everything the page shows, with the points after the second `since`, at most `limit` of them (None: all).
 
     `more` says that there are further points: ask again from the last one on. Points of seconds whose requests still
     run may be corrected later, so a page asks again for the last minute or so, and for all once the test is over. The
-    table's columns never change and come only with the reply that starts at the beginning (`since` None).
+    table's columns never change and come only with the reply that starts at the beginning (`since` None). `rows`: the
+    table's rows as they were computed a moment ago, or an empty list for a reader without a table.
     """
     points = view.stats.points(since)
     columns = points_columns(islice(points, limit))
@@ -222,6 +228,7 @@ def live(view: RunView, since: int | None = None, limit: int | None = POINTS_LIM
         "points": columns,
         "more": next(points, None) is not None,
         "headline": headline(view),
-        "table": table(view) if since is None else {"rows": table_rows(view)},
+        "table": ({"columns": table_columns()} if since is None else {})
+        | {"rows": table_rows(view) if rows is None else rows},
         "findings": findings(view),
     }

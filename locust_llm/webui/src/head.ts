@@ -3,7 +3,7 @@
 import { element, number, withUnit } from "./format";
 import type { Figure, Finding, Reply } from "./reply";
 
-const SEVERITIES: Record<string, string> = { error: "Error", warning: "Warning", info: "Note" };
+const SEVERITIES: Record<string, string> = { error: "Error", warning: "Warning", note: "Note" };
 
 /** The marks that must stand on every output, most grave last, with what each means. */
 export function marks(reply: Reply): HTMLElement[] {
@@ -63,7 +63,7 @@ export function fillFindings(root: HTMLElement, findings: Finding[]): void {
     ...findings.map((finding) =>
       element(
         "li",
-        { class: `finding ${finding.severity in SEVERITIES ? finding.severity : "info"}`, "data-key": finding.key },
+        { class: `finding ${finding.severity in SEVERITIES ? finding.severity : "note"}`, "data-key": finding.key },
         element("b", {}, SEVERITIES[finding.severity] ?? finding.severity),
         " ",
         finding.sentence,

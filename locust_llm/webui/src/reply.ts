@@ -69,7 +69,10 @@ export interface Definition {
 /** What a report holds: all of a run, how it was set up, and what its words mean. */
 export interface Report extends Reply {
   about: [string, string][];
+  /** Title, value with unit, definition. */
+  figures: [string, string, string][];
   configuration: [string, [string, string][]][];
   definitions: Definition[];
   definitions_version: number;
+  percentile_rule: string;
 }

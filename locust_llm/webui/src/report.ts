@@ -19,7 +19,7 @@ export function showReport(root: HTMLElement, report: Report): void {
     findings,
   );
   const charts = new Charts(root);
-  root.append(tables.root, ...configuration(report), ...definitions(report));
+  root.append(tables.root, figures(report), ...configuration(report), definitions(report));
 
   const series = new Series();
   series.put(report.points);
@@ -45,13 +45,31 @@ function configuration(report: Report): HTMLElement[] {
   return groups.map(([title, entries]) => element("section", {}, element("h2", {}, title), pairs(entries)));
 }
 
-function definitions(report: Report): HTMLElement[] {
-  const lines = report.definitions.flatMap((d) => [
-    element("dt", {}, d.title, d.unit ? element("small", {}, ` ${d.unit}`) : null),
-    element("dd", {}, d.help),
+/** The rates, shares and counts of the whole run that have a value. */
+function figures(report: Report): HTMLElement {
+  const known = report.figures.filter(([, value]) => value !== "");
+  const list = known.map(([title, value, help]) =>
+    element("div", { title: help }, element("dt", {}, title), element("dd", {}, value)),
+  );
+  return element("section", {}, element("h2", {}, "Figures of the whole run"), element("dl", { class: "pairs" }, ...list));
+}
+
+function definitions(report: Report): HTMLElement {
+  const lines = [
+    ...report.definitions.map((d) => [d.title, d.unit, d.help] as const),
+    ...report.figures.map(([title, , help]) => [title, "", help] as const),
+    ["Percentile", "", report.percentile_rule] as const,
+  ];
+  const list = lines.flatMap(([title, unit, help]) => [
+    element("dt", {}, title, unit ? element("small", {}, ` ${unit}`) : null),
+    element("dd", {}, help),
   ]);
-  const title = `Definitions (version ${report.definitions_version})`;
-  return lines.length ? [element("section", {}, element("h2", {}, title), element("dl", { class: "definitions" }, ...lines))] : [];
+  return element(
+    "section",
+    {},
+    element("h2", {}, `Definitions (version ${report.definitions_version})`),
+    element("dl", { class: "definitions" }, ...list),
+  );
 }
 
 /** On paper: light, and with every table open. */
