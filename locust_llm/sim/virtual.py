@@ -80,6 +80,7 @@ class VirtualLoad:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
+        self.now_ns = engine.now_ns  # up to where everything has been played
         self.rows: list[Served] = []  # in the order of their ends
         self.ticks: list[tuple[int, int, int, int]] = []  # (time_ns, steps, step_ns, sequences that got a token a step)
         self._arrivals: list[tuple[int, int]] = []  # heap of (at ns, user)
@@ -90,7 +91,7 @@ class VirtualLoad:
 
     def run_for(self, seconds: float) -> None:
         """Plays the next seconds."""
-        self._play(self.engine.now_ns + round(seconds * _NS_PER_S))
+        self._play(self.now_ns + round(seconds * _NS_PER_S))
 
     def drain(self) -> None:
         """Plays on until every request that arrived, or is still to arrive, has ended."""
@@ -106,7 +107,9 @@ class VirtualLoad:
             elif due_ns <= until_ns:
                 self._arrive(*heappop(self._arrivals))
             else:
+                self.now_ns = until_ns
                 return
+        self.now_ns = engine.now_ns
 
     def tokens_between(self, start_ns: int, stop_ns: int) -> int:
         """Tokens that came in (start, stop], of all requests, whatever became of them."""
@@ -171,7 +174,7 @@ class ClosedLoop(VirtualLoad):
         joining = [user for user in range(users) if user not in self._active]
         for place, user in enumerate(joining):
             self._active.add(user)
-            heappush(self._arrivals, (self.engine.now_ns + self._spawn_ns * place // len(joining), user))
+            heappush(self._arrivals, (self.now_ns + self._spawn_ns * place // len(joining), user))
 
     def _demand(self, user: int) -> Demand:
         return self._draw(self._random)
