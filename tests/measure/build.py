@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from locust_llm.measure.record import Outcome, RequestRecord, TokenSource, Transit, Usage
+from locust_llm.measure.stats import LOCAL_LAG_S, RunStats
 from locust_llm.measure.timeline import Timeline
 
 MS = 1_000_000
@@ -70,3 +71,12 @@ def running(name: str = "chat", *, started: float = 0.0, sent: float | None = No
 def usage(output: int | None = None, input_tokens: int | None = None, **more: Any) -> Usage:
     """Server usage."""
     return Usage(input_tokens=input_tokens, output_tokens=output, **more)
+
+
+def fed(*records: RequestRecord, lag_s: int | None = LOCAL_LAG_S) -> RunStats:
+    """RunStats of requests that have started and ended."""
+    stats = RunStats(OFFSET, lag_s=lag_s)
+    for each in records:
+        stats.started(each.name, each.started_ns, warmup=each.warmup)
+        stats.add(each)
+    return stats
