@@ -8,10 +8,11 @@ from typing import Any
 
 from locust import events
 
-from locust_llm.plugin import options
+from locust_llm.plugin import options, web
 from locust_llm.plugin.lifecycle import Lifecycle
 from locust_llm.plugin.outputs import Outputs
 from locust_llm.plugin.session import session_of
+from locust_llm.plugin.view import view_of
 from locust_llm.wire.target import ConfigurationError
 
 
@@ -27,6 +28,7 @@ def _on_init(environment: Any, **_: Any) -> None:
         sys.exit(1)
     outputs = Outputs(session)
     outputs.install()
+    web.install(environment, lambda: view_of(session))
     Lifecycle(session, outputs).install()
 
 
