@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -34,8 +33,8 @@ def small_run() -> list[RequestRecord]:
 
 
 def stats_of(records: Sequence[RequestRecord], *, stop_ms: float | None = 2000, users: int | None = 3) -> RunStats:
-    """The statistics of requests that were added in the order of their ends, ticked every second, with all complete."""
-    stats = RunStats(OFFSET, min_tokens=1, lag_s=0)
+    """The statistics of requests that were added in the order of their ends, ticked until every second is complete."""
+    stats = RunStats(OFFSET, min_tokens=1, lag_s=1)
     for each in records:
         stats.started(each.name, each.started_ns, warmup=each.warmup)
     last = max((each.ended_ns for each in records), default=ns(0))
@@ -45,7 +44,7 @@ def stats_of(records: Sequence[RequestRecord], *, stop_ms: float | None = 2000, 
         while waiting and waiting[-1].ended_ns <= at:
             stats.add(waiting.pop())
         stats.tick(at, [], users)
-        if at > last:
+        if at > last + 1_000_000_000:
             break
         at += 1_000_000_000
     if stop_ms is not None:
@@ -79,7 +78,9 @@ def requests(draw: st.DrawFn) -> RequestRecord:
         events.append(at)
     outcome = draw(st.sampled_from(Outcome))
     source = draw(st.sampled_from(TokenSource))
-    n = draw(st.none() | st.integers(0, 60)) if source is not TokenSource.CHUNKS else len(events) or None
+    n: int | None = len(events)
+    if source is not TokenSource.CHUNKS:
+        n = draw(st.integers(0, 60) if events else st.none() | st.integers(0, 60))
     lag_ms = draw(st.sampled_from([None, 0, 1, 12]))
     transit = Transit(
         clock=draw(st.sampled_from(Clock)),
@@ -112,8 +113,3 @@ def requests(draw: st.DrawFn) -> RequestRecord:
 
 
 runs = st.lists(requests(), max_size=12)
-
-
-def hand(**more: Any) -> RequestRecord:
-    """The first answer of the small run, changed."""
-    return replace(small_run()[0], **more)
