@@ -10,7 +10,7 @@ import logging
 import shlex
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -102,6 +102,7 @@ class Session:
         self._quirks = Quirks()
         self.reports = []
         self.model = self.settings.model or environment_value("OPENAI_MODEL") or ""
+        self._make_prompts()
         self._settle_target()
         for host in self.hosts():
             self._check(host)
@@ -153,12 +154,14 @@ class Session:
         finally:
             client.close()
 
-    def probe(self) -> str | None:
-        """Whether this process reaches its targets: None, or a sentence on the first that it does not."""
-        for host in self.hosts():
+    def probe(self, hosts: Sequence[str | None]) -> str | None:
+        """In a worker: whether it can send what the master has settled. None, or a sentence on the first host that it
+        does not reach; raises ConfigurationError for a key or a file that is not on this machine."""
+        self._read_settled()
+        for host in hosts:
             client = LLMClient(self.config_for(host, "chat"))
             try:
-                trouble = reach(client)
+                trouble = None if self.settings.no_preflight else reach(client)
             finally:
                 client.close()
             if trouble is not None:
@@ -169,21 +172,28 @@ class Session:
 
     def begin(self) -> None:
         """A test starts in this process: read what was settled, forget the last test."""
-        options = self.environment.parsed_options
-        self.settings = Settings.parse(options)
-        self.run = getattr(options, "llm_run", "") or self.run or uuid.uuid4().hex[:8]
-        self.model = getattr(options, "llm_resolved_model", "") or self.model or self.settings.model
-        self.base_url = getattr(options, "llm_base_url", "") or self.base_url
-        self.engine_url = getattr(options, "llm_engine_url", "")
-        self._quirks = Quirks(include_usage=not getattr(options, "llm_usage_refused", False))
-        self._configs.clear()
-        self.prompts = self._make_prompts()
+        self._read_settled()
         self.test += 1
         self.over = False
         self.started_wall_s, self.stopped_wall_s = time.time(), None
         self.lost = {}
         self.listener.begin(self.settings.min_tokens)
         rows.keep_metrics_apart(self.environment.stats)
+
+    def _read_settled(self) -> None:
+        """Read what `prepare` settled, here or on the master; the environment's variables where nothing did."""
+        options = self.environment.parsed_options
+        self.settings = settings = Settings.parse(options)
+        self.run = getattr(options, "llm_run", "") or self.run or uuid.uuid4().hex[:8]
+        named = getattr(options, "llm_resolved_model", "") or self.model or settings.model
+        self.model = named or environment_value("OPENAI_MODEL") or ""
+        self.base_url = (
+            getattr(options, "llm_base_url", "") or self.base_url or environment_value("OPENAI_BASE_URL") or ""
+        )
+        self.engine_url = getattr(options, "llm_engine_url", self.engine_url)
+        self._quirks = Quirks(include_usage=not getattr(options, "llm_usage_refused", False))
+        self._configs.clear()
+        self.prompts = self._make_prompts()
 
     def config_for(self, host: str | None, api: str) -> ClientConfig:
         """The client configuration for a host as typed (None: the default target); raises ConfigurationError."""
