@@ -56,9 +56,8 @@ _SECRETS: Final = (
 
 def redact(text: str, secrets: Sequence[str] = ()) -> str:
     """`text` without the known secrets and without what looks like one (Bearer …, sk-…, user:password in a URL)."""
-    for secret in sorted({part for known in secrets for part in (known, known.strip())}, key=len, reverse=True):
-        if secret:
-            text = text.replace(secret, "***")
+    for secret in sorted({known.strip() for known in secrets} - {""}, key=len, reverse=True):
+        text = text.replace(secret, "***")
     for pattern, mask in _SECRETS:
         text = pattern.sub(mask, text)
     return text
@@ -72,7 +71,8 @@ def snippet(body: bytes | str) -> str:
     text = redact(" ".join(text.split()))
     if text.startswith("<"):
         text = html.escape(text)
-    text = "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
+    if not text.isprintable():
+        text = "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
     return text if len(text) <= SNIPPET_LIMIT else text[: SNIPPET_LIMIT - 1] + "…"
 
 

@@ -71,9 +71,7 @@ class EventStream:
                     events.append((at_ns, "message", frame[6:]))
             elif frame:
                 self._append_other(events, at_ns, frame)
-        if tail:
-            self._check(len(tail) - 1)
-            pending += tail
+        pending += tail
         return events
 
     def finish(self, at_ns: int) -> list[SseEvent]:
@@ -115,7 +113,6 @@ class EventStream:
     def _append_other(self, events: list[SseEvent], at_ns: int, frame: bytes) -> None:
         """Append the event that a whole frame of any form holds, if it has data."""
         self._check(len(frame))
-        frame = frame.lstrip(b"\n")
         if frame[:7] == b"event: " and frame.count(b"\n") == 1:
             name, _, line = frame[7:].partition(b"\n")
             if line[:6] == b"data: " and name.isascii():

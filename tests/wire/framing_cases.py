@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.wire.playing import Case
-from tests.wire.semantic_cases import OK, failed
+from tests.wire.playing import OK, Case, failed
 from tests.wire_events import DONE, ROLE, STOP, C, U, delta
 
 LATE = C("c").index(b'ices"')
@@ -36,11 +35,15 @@ READS = [
     ),
     Case("D53 a long line", [(100, C(LONG)), (120, STOP + DONE)], OK | {"events": 1, "text": LONG}),
     *(
-        Case(f"D12 {name}", [(100, C(f"a{letter}b")), (120, C("c") + STOP + DONE)], OK | {"events": 2, "text": f"a{letter}bc"})
+        Case(
+            f"D12 {name}",
+            [(100, C(f"a{letter}b")), (120, C("c") + STOP + DONE)],
+            OK | {"events": 2, "text": f"a{letter}bc"},
+        )
         for name, letter in (("U+2028", "\u2028"), ("U+2029", "\u2029"), ("U+0085", "\x85"), ("DEL", "\x7f"))
     ),
     Case("D12 in a comment", [(50, b": " + COMMENTS_ONLY_BYTES + b"\n\n"), (100, ALL)], THREE),
-]  # fmt: skip
+]
 
 _CHARACTER = C("进😀") + STOP + DONE
 _AT = _CHARACTER.index("进".encode())
@@ -65,29 +68,54 @@ ENDINGS = [
     Case(
         "D45d CR and LF in different reads",
         [
-            (100, C("a")[:-1] + b"\r"), (130, b"\n" + C("b")[:-2] + b"\r\n\r"), (160, b"\n" + C("c")[:-2] + b"\r\r"),
+            (100, C("a")[:-1] + b"\r"),
+            (130, b"\n" + C("b")[:-2] + b"\r\n\r"),
+            (160, b"\n" + C("c")[:-2] + b"\r\r"),
             (190, b"\n" + STOP + U(3, 3) + DONE),
         ],
         THREE | {"ITL": [30, 30], "E2E": 160},
     ),
-    Case("D45 CR events do not wait for the next read",
-         [(100, lines(C("a"), b"\r")), (130, lines(C("b"), b"\r")), (160, lines(C("c") + STOP + U(3, 3) + DONE, b"\r"))],
-         THREE | {"ITL": [30, 30]}),
-]  # fmt: skip
+    Case(
+        "D45 CR events do not wait for the next read",
+        [(100, lines(C("a"), b"\r")), (130, lines(C("b"), b"\r")), (160, lines(C("c") + STOP + U(3, 3) + DONE, b"\r"))],
+        THREE | {"ITL": [30, 30]},
+    ),
+]
 
 FIELDS = [
     Case("D46 no space", [(100, ALL.replace(b"data: ", b"data:"))], THREE),
     Case(
         "D47 comments",
-        [(0, b": OPENROUTER PROCESSING\n\n"), (1000, b": OPENROUTER PROCESSING\n\n"), (2000, b":\n\n"),
-         (3100, C("x") + STOP + U(4, 1) + DONE)],
+        [
+            (0, b": OPENROUTER PROCESSING\n\n"),
+            (1000, b": OPENROUTER PROCESSING\n\n"),
+            (2000, b":\n\n"),
+            (3100, C("x") + STOP + U(4, 1) + DONE),
+        ],
         OK | {"TTFT": 3100, "N": 1, "events": 1},
     ),
-    Case("D47 a comment glued to data", [(100, b": hi\n" + C("a") + b":\n" + C("b") + b": x\n" + C("c") + STOP + U(3, 3) + DONE)], THREE),
+    Case(
+        "D47 a comment glued to data",
+        [(100, b": hi\n" + C("a") + b":\n" + C("b") + b": x\n" + C("c") + STOP + U(3, 3) + DONE)],
+        THREE,
+    ),
     Case(
         "D48 control events and other fields",
-        [(50, b"retry: 3000\n\nid: 7\n\nevent: ping\n\ndata:\n\ndata: \n\ndata\n\nfoo: bar\n\n"),
-         (100, b"event: completion\nid: 8\n" + C("a") + b"event: x\n" + C("b") + b"id\n" + C("c") + STOP + U(3, 3) + DONE)],
+        [
+            (50, b"retry: 3000\n\nid: 7\n\nevent: ping\n\ndata:\n\ndata: \n\ndata\n\nfoo: bar\n\n"),
+            (
+                100,
+                b"event: completion\nid: 8\n"
+                + C("a")
+                + b"event: x\n"
+                + C("b")
+                + b"id\n"
+                + C("c")
+                + STOP
+                + U(3, 3)
+                + DONE,
+            ),
+        ],
         THREE,
     ),
     Case(
@@ -95,17 +123,31 @@ FIELDS = [
         [(100, b'data: {"choices":[{"index":0,\ndata: "delta":{"content":"x"}}]}\n\n' + STOP + DONE)],
         OK | {"events": 1, "text": "x"},
     ),
-    Case("D51 byte-order mark", [(100, b"\xef\xbb\xbf" + C("a")), (120, C("\ufeffb") + STOP + DONE)],
-         OK | {"events": 2, "TTFT": 100, "text": "a\ufeffb"}),
-    Case("D51 only one is dropped", [(100, b"\xef\xbb\xbf\xef\xbb\xbf" + C("a")), (120, C("b") + STOP + DONE)],
-         OK | {"events": 1, "text": "b"}),
-    Case("blank lines between events", [(100, b"\n\n\n" + C("a") + b"\n" + C("b") + b"\n\n\n" + C("c") + STOP + U(3, 3) + DONE)], THREE),
-]  # fmt: skip
+    Case(
+        "D51 byte-order mark",
+        [(100, b"\xef\xbb\xbf" + C("a")), (120, C("\ufeffb") + STOP + DONE)],
+        OK | {"events": 2, "TTFT": 100, "text": "a\ufeffb"},
+    ),
+    Case(
+        "D51 only one is dropped",
+        [(100, b"\xef\xbb\xbf\xef\xbb\xbf" + C("a")), (120, C("b") + STOP + DONE)],
+        OK | {"events": 1, "text": "b"},
+    ),
+    Case(
+        "blank lines between events",
+        [(100, b"\n\n\n" + C("a") + b"\n" + C("b") + b"\n\n\n" + C("c") + STOP + U(3, 3) + DONE)],
+        THREE,
+    ),
+]
 
 _TAIL = b'data: {"choices":[],"usage":{"prompt_tokens":4,"completion_tokens":1}}\n'
 
 TAILS = [
-    Case("D52 usage without its blank line", [(100, C("a") + STOP), (120, _TAIL)], OK | {"N": 1, "source": "usage", "prompt": 4}),
+    Case(
+        "D52 usage without its blank line",
+        [(100, C("a") + STOP), (120, _TAIL)],
+        OK | {"N": 1, "source": "usage", "prompt": 4},
+    ),
     Case("D52 without any newline", [(100, C("a") + STOP), (120, _TAIL[:-1])], OK | {"source": "usage"}),
     Case("D52 CR", [(100, C("a") + STOP), (120, _TAIL[:-1] + b"\r")], OK | {"source": "usage"}),
     Case("D52 DONE", [(100, C("a")), (120, b"data: [DONE]")], OK | {"done": 120}),
@@ -113,9 +155,11 @@ TAILS = [
     Case("D52 half a JSON", [(100, C("a")), (120, C("b", finish="stop")[:-5])], failed("truncated stream", text="a")),
     Case("D52 half a JSON after the finish", [(100, C("a") + STOP), (120, U(1, 1)[:-5])], OK | {"source": "chunks"}),
     Case("D52 half of DONE", [(100, C("a")), (120, b"data: [DON")], failed("truncated stream")),
-]  # fmt: skip
+]
 
-ROLES = [Case("D03 with CRLF", [(5, lines(ROLE, b"\r\n")), (50, lines(C("a") + STOP + DONE, b"\r\n"))], OK | {"TTFT": 50})]
+ROLES = [
+    Case("D03 with CRLF", [(5, lines(ROLE, b"\r\n")), (50, lines(C("a") + STOP + DONE, b"\r\n"))], OK | {"TTFT": 50})
+]
 
 SPACED = json.dumps({"choices": [{"index": 0, "delta": {"content": "a"}}]}, indent=1).encode()
 PRETTY = [

@@ -1,4 +1,4 @@
-"""Plays the bytes of an answer into the parser, whole or cut, and gives the record that comes of it. No clock, no socket.
+"""Plays the bytes of an answer into the parser, whole or cut, and gives the record that comes of it.
 
 Times are milliseconds after `sent`; each step is one read. Cutting a read does not change its time, so a record must be
 the same however its bytes were cut.
@@ -17,6 +17,7 @@ from locust_llm.wire.api import APIS, Call
 from tests.wire_script import Step
 
 MS = 1_000_000
+OK = {"outcome": "success", "error": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,16 @@ def figures(record: RequestRecord) -> dict[str, Any]:
         "tools": [(call["name"], call["arguments"]) for call in record.tool_calls],
         "detail": record.detail,
     }
+
+
+def failed(error: str, **also: Any) -> dict[str, Any]:
+    """A failure with that label and without any latency."""
+    return {"outcome": "failed", "error": error, "TTFT": None, "TPOT": None, "E2E": None, "ITL": []} | also
+
+
+def many(event: bytes, first_ms: float, every_ms: float, count: int) -> list[Step]:
+    """The same event that often, one a read."""
+    return [(first_ms + every_ms * place, event) for place in range(count)]
 
 
 def assert_as_expected(case: Case, record: RequestRecord) -> None:

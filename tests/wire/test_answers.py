@@ -8,11 +8,12 @@ import msgspec
 import pytest
 
 from locust_llm.wire import document, failures, openai_chunks
-from tests.wire import body_cases, framing_cases, semantic_cases
+from tests.wire import body_cases, ending_cases, error_cases, framing_cases, output_cases, usage_cases
 from tests.wire.playing import Case, assert_as_expected, bytewise, cuts, play
 
-CASES = [*semantic_cases.CASES, *framing_cases.CASES, *body_cases.CASES]
-CUT_LIMIT = 4000  # bytes: longer cases are cut at fewer places
+TABLES = [error_cases, output_cases, usage_cases, ending_cases, framing_cases, body_cases]
+CASES = [case for table in TABLES for case in table.CASES]
+LONG_BYTES = 4000  # longer cases are cut at about 200 places
 
 
 @pytest.fixture(autouse=True)
@@ -47,8 +48,7 @@ def test_byte_by_byte(case: Case) -> None:
 @each([case for case in CASES if size(case) > 1])
 def test_cut_at_every_place(case: Case) -> None:
     whole = play(case)
-    every = max(1, size(case) // CUT_LIMIT)
-    for steps in cuts(case.steps, every):
+    for steps in cuts(case.steps, 1 if size(case) < LONG_BYTES else size(case) // 200):
         assert play(case, steps) == whole
 
 
