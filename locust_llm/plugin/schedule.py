@@ -1,0 +1,101 @@
+"""Schedule: the arrivals of open load in one process. Whoever is free takes the next.
+
+Theory of operation. The arrival process is a generator of offsets from t0, the same in every process, of which each
+process has its stripe. A user that is free claims the next arrival and sleeps until its time; when all are busy, due
+arrivals wait in line, and the first that becomes free claims the oldest: late, which is what schedule delay shows. So
+no dispatcher stands between the clock and the request, and no error adds up: each sleep ends at an absolute time.
+
+`limit` is the most requests this process may have in flight; an arrival that finds so many is dropped and counted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator
+
+import gevent
+import gevent.event
+
+OFFERED, DROPPED, TAKEN = "offered", "dropped", "taken"
+
+
+class Schedule:
+    """Arrivals of one process. Users wait until `start` tells when and which."""
+
+    def __init__(self, limit: int | None = None) -> None:
+        self.limit = limit
+        self.in_flight = 0
+        self.begun = gevent.event.Event()
+        self.exhausted = False
+        self._t0_ns = 0
+        self._offsets: Iterator[float] = iter(())
+        self._due: deque[int] = deque()
+        self._next_ns: int | None = None
+        self._counts = {OFFERED: 0, DROPPED: 0, TAKEN: 0}
+
+    def start(self, offsets: Iterator[float], t0_ns: int) -> None:
+        """From `t0_ns` (monotonic) on, arrivals come at `offsets` seconds; what was waiting from before stays due."""
+        self._offsets, self._t0_ns = offsets, t0_ns
+        self.exhausted = False
+        self._next_ns = self._draw()
+        self.begun.set()
+
+    @property
+    def backlog(self) -> int:
+        """Arrivals that are due and that nobody has taken."""
+        self._advance(time.monotonic_ns())
+        return len(self._due)
+
+    def wait(self) -> int | None:
+        """Sleep until an arrival is this user's; returns its time (monotonic ns), or None when there are no more."""
+        self.begun.wait()
+        while True:
+            at_ns = self._claim()
+            if at_ns is None:
+                return None
+            _sleep_until(at_ns)
+            if self.limit is None or self.in_flight < self.limit:
+                self._counts[TAKEN] += 1
+                return at_ns
+            self._counts[DROPPED] += 1
+
+    def take_counts(self) -> dict[str, int]:
+        """Arrivals offered (due), taken and dropped since the last call."""
+        self._advance(time.monotonic_ns())
+        counts, self._counts = self._counts, {OFFERED: 0, DROPPED: 0, TAKEN: 0}
+        return counts
+
+    def _claim(self) -> int | None:
+        self._advance(time.monotonic_ns())
+        if self._due:
+            return self._due.popleft()
+        at_ns = self._next_ns
+        if at_ns is None:
+            return None
+        self._counts[OFFERED] += 1
+        self._next_ns = self._draw()
+        return at_ns
+
+    def _advance(self, now_ns: int) -> None:
+        """Move what is due by now into the line."""
+        while self._next_ns is not None and self._next_ns <= now_ns:
+            self._due.append(self._next_ns)
+            self._counts[OFFERED] += 1
+            self._next_ns = self._draw()
+
+    def _draw(self) -> int | None:
+        offset = next(self._offsets, None)
+        if offset is None:
+            self.exhausted = True
+            return None
+        return self._t0_ns + int(offset * 1e9)
+
+
+def _sleep_until(at_ns: int) -> None:
+    """Sleep to an absolute time; never wake before it."""
+    while True:
+        left = at_ns - time.monotonic_ns()
+        if left <= 0:
+            return
+        gevent.sleep(left / 1e9)
