@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import gevent
+import gevent.event
 from locust.exception import StopTest
 
 from locust_llm.plugin.interrupts import Interrupts
@@ -40,7 +41,7 @@ class Lifecycle:
         self._interrupts = Interrupts(self._early)
         self._preparing = False
         self._prepared = False
-        self._ending: gevent.Greenlet | None = None
+        self._quitting: Any = None
 
     def install(self) -> None:
         """Add the listeners, in every process."""
@@ -145,26 +146,40 @@ class Lifecycle:
             self._master.gather()
 
     def _on_quitting(self, environment: Any, **_: Any) -> None:
+        self._enter_only_once()
         if self._worker is not None:
-            self._end(self._worker.finish, self._worker.hurry)
+            self._end(self._worker.finish)
             return
-        if self._master is not None:
-            self._end(self._master.dismiss, self._master.hurry)
-        else:
-            self._end(self.runner.quit, lambda: self.runner.user_greenlets.kill(block=False))
+        self._end(self._master.dismiss if self._master is not None else self.runner.quit)
         await_last_words(self.session)
         self._judge()
 
-    def _end(self, end: Callable[[], None], hurry: Callable[[], None]) -> None:
-        """Run `end` to its end, once however often it is asked for; another Ctrl-C meanwhile hurries it."""
-        if self._ending is None:
-            self._ending = gevent.spawn(end)
-        while not self._ending.ready():
+    def _enter_only_once(self) -> None:
+        """Locust's handler of SIGTERM shuts down in a greenlet of its own, and the end of the runner makes the main
+        greenlet do the same beside it. Whoever comes second waits here for the first to exit the process."""
+        if self._quitting is None:
+            self._quitting = gevent.getcurrent()
+        while self._quitting is not gevent.getcurrent():
             try:
-                self._ending.join()
+                gevent.event.Event().wait()
             except KeyboardInterrupt:
-                logger.warning("Interrupted again: what still runs is cut off.")
-                hurry()
+                self._hurry()
+
+    def _end(self, end: Callable[[], None]) -> None:
+        """Run `end` to its end; another Ctrl-C meanwhile cuts off what still runs."""
+        ending = gevent.spawn(end)
+        while not ending.ready():
+            try:
+                ending.join()
+            except KeyboardInterrupt:
+                self._hurry()
+
+    def _hurry(self) -> None:
+        logger.warning("Interrupted again: what still runs is cut off.")
+        if self._master is not None:
+            self._master.hurry()
+        else:
+            self.runner.user_greenlets.kill(block=False)
 
     def _judge(self) -> None:
         """The exit code, where Locust's own rule would call an empty or incomplete run a success."""

@@ -77,7 +77,7 @@ class Worker:
             self.runner.send_message(FINISHED, {"run": msg.data["run"]})
             return
         if msg.data["now"]:
-            self.hurry()
+            self.runner.user_greenlets.kill(block=False)
         self.finish()
 
     def finish(self) -> None:
@@ -89,14 +89,13 @@ class Worker:
             self._finishing = {run: gevent.spawn(self._finish, run)}
         self._finishing[run].join()
 
-    def hurry(self) -> None:
-        """Cut off what still runs."""
-        self.runner.user_greenlets.kill(block=False)
-
     def _finish(self, run: str) -> None:
         self.runner.last_received_spawn_timestamp = math.inf
         self.runner.stop()
         await_last_words(self.session)
+        # Told to stop by the master, Locust's worker sleeps that long before it is ready again; all have finished by
+        # then. The next test's spawn message sets it anew.
+        self.environment.stop_timeout = 0.0
         # Locust sends a report every 3 s and has no public way to send one now.
         self.runner._send_stats()
         self.runner.send_message(FINISHED, {"run": run})
