@@ -36,6 +36,7 @@ class Outputs:
         self._history: csv.HistoryWriter | None = None
         self._records: RecordWriter | None = None
         self._said_s = 0.0
+        self._open = False
 
     def install(self) -> None:
         """Add the listeners."""
@@ -63,6 +64,7 @@ class Outputs:
     def begin(self) -> None:
         """A test starts in this process."""
         session = self.session
+        self._open = True
         self._said_s = time.monotonic()
         prefix = self._csv_prefix
         self._history = csv.HistoryWriter(csv.path_of(prefix, "stats_history", session.test)) if prefix else None
@@ -109,8 +111,9 @@ class Outputs:
         )
 
     def _on_test_stop(self, environment: Any, **_: Any) -> None:
-        if not self.session.run:
+        if not self._open:  # ended before it began, or asked to end twice: the last test's files stay
             return
+        self._open = False
         self.session.listener.finish()
         self.session.over = True
         if self._records is not None:
