@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import gevent
+from locust.exception import LocustError
+from locust.user.task import LOCUST_STATE_STOPPING
 
 from locust_llm.measure.record import Outcome, RequestRecord
 from locust_llm.measure.timeline import Timeline
 from locust_llm.plugin import events
-from locust_llm.wire.api import Call, Prompt
+from locust_llm.wire.api import APIS, Call, Prompt
 from locust_llm.wire.client import LLMClient
 
 if TYPE_CHECKING:
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
 BUSY = (429, 503)
 PAUSE_S = 1.0
 """Pause of a user after HTTP 429 or 503 when the server names none."""
+
+PAUSE_STEP_S = 0.25
 
 Messages = str | Sequence[Mapping[str, Any]]
 
@@ -31,10 +36,10 @@ class Answer:
     Use it in a `with` block, as HttpUser's responses with `catch_response=True`; the events fire at its end.
     """
 
-    def __init__(self, record: RequestRecord, calls: UserCalls, context: dict[str, Any]) -> None:
+    def __init__(self, record: RequestRecord, watch: _Watch) -> None:
         self.record = record
-        self._calls = calls
-        self._context = context
+        self._watch = watch
+        self._entered = False
         self._exception: BaseException | None = None
 
     def __getattr__(self, name: str) -> Any:
@@ -42,15 +47,22 @@ class Answer:
 
     def success(self) -> None:
         """Count it as a success whatever the wire said."""
+        self._check_entered()
         self.record = replace(self.record, outcome=Outcome.SUCCESS, error=None)
         self._exception = None
 
     def failure(self, why: BaseException | str) -> None:
         """Count it as failed: it then gives no latency sample."""
+        self._check_entered()
         self._exception = why if isinstance(why, BaseException) else events.LLMError(str(why), self.record)
         self.record = replace(self.record, outcome=Outcome.FAILED, error=str(why))
 
+    def _check_entered(self) -> None:
+        if not self._entered:
+            raise LocustError("an answer of catch_response=True is judged in a with block: with … as answer:")
+
     def __enter__(self) -> Answer:
+        self._entered = True
         return self
 
     def __exit__(
@@ -58,17 +70,21 @@ class Answer:
     ) -> bool:
         if isinstance(error, events.LLMError):
             self.failure(error)
-        self._calls.ended(self.record, self._context, self._exception)
-        return isinstance(error, events.LLMError)
+        handled = error is None or isinstance(error, events.LLMError)
+        self._watch.judged(self.record, self._exception)
+        if handled:
+            self._watch.pause(self.record)
+        return handled
 
 
 class UserCalls:
-    """Sends the requests of one user."""
+    """Sends the requests of one user, each over a connection that is its own meanwhile."""
 
     def __init__(self, user: LLMUser) -> None:
         self._user = user
         self.session = user.session
-        self._clients: dict[str, LLMClient] = {}
+        self._clients: list[LLMClient] = []
+        self._idle: dict[str, list[LLMClient]] = {name: [] for name in APIS}
 
     @overload
     def chat(
@@ -156,15 +172,8 @@ class UserCalls:
 
     def close(self) -> None:
         """Close the connections."""
-        for client in self._clients.values():
+        for client in self._clients:
             client.close()
-
-    def ended(self, record: RequestRecord, context: dict[str, Any], exception: BaseException | None = None) -> None:
-        """Count a request whose verdict is final, and fire its events."""
-        self.session.listener.ended(record)
-        events.fire(
-            self._user.environment, record, context=context, exception=exception, simulated=self.session.simulated
-        )
 
     def _call(
         self,
@@ -190,46 +199,68 @@ class UserCalls:
             extra={**settings.extra_body, **body},
         )
 
-    def _client(self, api: str) -> LLMClient:
-        client = self._clients.get(api)
-        if client is None:
-            client = self._clients[api] = LLMClient(self.session.config_for(self._user.host, api))
-        return client
-
     def _send(
         self, api: str, call: Call, context: Mapping[str, Any] | None, catch_response: bool
     ) -> RequestRecord | Answer:
-        merged = {**self._user.context(), **(context if context is not None else {})}
-        watch = _Watch(self, merged)
-        client = self._client(api)
-        record = client.request(call, name=call.name, on_start=watch.started, on_end=watch.ended)
+        watch = _Watch(self._user, {**self._user.context(), **(context if context is not None else {})})
+        idle = self._idle[api]
+        client = idle.pop() if idle else self._new_client(api)
+        try:
+            record = client.request(call, name=call.name, on_start=watch.started, on_end=watch.ended)
+        finally:
+            idle.append(client)
         if catch_response:
-            return Answer(record, self, merged)
-        self.ended(record, merged)
-        self._pause(record)
+            return Answer(record, watch)
+        watch.judged(record)
+        watch.pause(record)
         return record
 
-    def _pause(self, record: RequestRecord) -> None:
-        """After 429 or 503: wait as long as the server asks, outside every latency."""
-        cap = self.session.settings.retry_after_cap
-        if record.status in BUSY and cap > 0:
-            asked = record.retry_after_s if record.retry_after_s is not None else PAUSE_S
-            gevent.sleep(min(asked, cap))
+    def _new_client(self, api: str) -> LLMClient:
+        client = LLMClient(self.session.config_for(self._user.host, api))
+        self._clients.append(client)
+        return client
 
 
 class _Watch:
-    """Keeps the session's list of running requests; counts a request that is cut off at once, since nothing of its
-    task runs after that."""
+    """Follows one request into the figures and the events.
 
-    def __init__(self, calls: UserCalls, context: dict[str, Any]) -> None:
-        self._calls = calls
+    A request that is cut off counts at once, since nothing of its task runs after that. One that began in a test that
+    is over by now is in no figures: those of its test have been told, and it is none of the next one's.
+    """
+
+    def __init__(self, user: LLMUser, context: dict[str, Any]) -> None:
+        self._user = user
+        self._session = user.session
+        self._run = user.session.run
         self._context = context
 
     def started(self, timeline: Timeline) -> None:
+        """It is handed to the client."""
         self._timeline = timeline
-        self._calls.session.listener.started(timeline)
+        self._session.listener.started(timeline)
 
     def ended(self, record: RequestRecord) -> None:
-        self._calls.session.listener.left(self._timeline)
+        """Its stream is over."""
+        self._session.listener.left(self._timeline)
         if record.outcome is Outcome.CANCELLED:
-            self._calls.ended(record, self._context)
+            self.judged(record)
+
+    def judged(self, record: RequestRecord, exception: BaseException | None = None) -> None:
+        """Its verdict is final: count it, and fire its events."""
+        session = self._session
+        if session.run != self._run:
+            return
+        session.listener.ended(record)
+        events.fire(
+            self._user.environment, record, context=self._context, exception=exception, simulated=session.simulated
+        )
+
+    def pause(self, record: RequestRecord) -> None:
+        """After 429 or 503: wait as long as the server asks, outside every latency, unless the user is stopped."""
+        cap = self._session.settings.retry_after_cap
+        if record.status not in BUSY or cap <= 0:
+            return
+        asked = record.retry_after_s if record.retry_after_s is not None else PAUSE_S
+        until = time.monotonic() + min(asked, cap)
+        while (left := until - time.monotonic()) > 0 and self._user._state != LOCUST_STATE_STOPPING:
+            gevent.sleep(min(left, PAUSE_STEP_S))

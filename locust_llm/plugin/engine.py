@@ -30,13 +30,22 @@ class EmbeddedEngine:
             start_new_session=True,
             env={name: value for name, value in os.environ.items() if not name.startswith("COVERAGE")},
         )
-        self.url = self._wait_until_ready()
+        try:
+            self.url = self._wait_until_ready()
+        except BaseException:  # the UI's stop button kills the greenlet that starts a test
+            self.stop()
+            raise
         atexit.register(self.stop)
 
     @property
     def pid(self) -> int:
         """Its process."""
         return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether it still runs."""
+        return self._process.poll() is None
 
     def _wait_until_ready(self) -> str:
         assert self._process.stdout is not None
@@ -52,11 +61,9 @@ class EmbeddedEngine:
                         "the embedded engine ended before it was ready; try `locust-llm sim` alone"
                     )
         except TimeoutError:
-            self.stop()
             raise ConfigurationError(f"the embedded engine was not ready within {READY_WITHIN_S:g} s") from None
         word, _, url = line.decode().partition(" ")
         if word != "READY":
-            self.stop()
             raise ConfigurationError(f"the embedded engine said {line[:80]!r} instead of READY")
         return url.split()[0]
 

@@ -23,8 +23,8 @@ EXACT_BELOW_MS = 100
 
 _LOCUST_BUCKET = locust_stats.bucket_response_time
 _OUR_MARK = "_locust_llm_rows"
-LOCUST_REQUEST_LISTENERS = 1
-"""How many listeners Locust itself adds to `events.request` (its runner's)."""
+_LOCUST_LISTENERS = "locust.runners"
+"""The module of the one listener that Locust itself adds to `events.request`."""
 
 
 def keep_metrics_apart(stats: Any) -> None:
@@ -49,7 +49,7 @@ def keep_metrics_apart(stats: Any) -> None:
 
 def somebody_listens(request_event: Any) -> bool:
     """Whether anyone but Locust hears `events.request`, so that every ITL must be a real event."""
-    return len(request_event._handlers) > LOCUST_REQUEST_LISTENERS
+    return any(getattr(handler, "__module__", None) != _LOCUST_LISTENERS for handler in request_event._handlers)
 
 
 def fold(stats: Any, name: str, values_ms: NDArray[np.float64]) -> None:

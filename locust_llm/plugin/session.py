@@ -20,6 +20,7 @@ from locust_llm.measure.stats import RunStats
 from locust_llm.plugin import rows
 from locust_llm.plugin.engine import EmbeddedEngine
 from locust_llm.plugin.listener import Listener
+from locust_llm.plugin.open_load import OpenLoad
 from locust_llm.plugin.settings import Settings
 from locust_llm.wire.api import APIS
 from locust_llm.wire.client import ClientConfig, LLMClient, Quirks, ssl_context
@@ -49,6 +50,7 @@ class Session:
         self.base_url = ""
         self.engine_url = ""
         self.listener = Listener(environment, worker=self.is_worker, master=self.is_master)
+        self.open_load = OpenLoad(self)
         self.reports: list[Report] = []
         self.prompts: Callable[[], str] = Prompts()
         self._engine: EmbeddedEngine | None = None
@@ -101,6 +103,7 @@ class Session:
         self._configs.clear()
         self._quirks = Quirks()
         self.reports = []
+        self.open_load.check()
         self.model = self.settings.model or environment_value("OPENAI_MODEL") or ""
         self._make_prompts()
         self._settle_target()
@@ -124,7 +127,7 @@ class Session:
         self.engine_url = ""
         own_url = self._engine.url if self._engine is not None else SIM
         if {SIM, own_url} & {typed, *hosts} or wants_default:
-            if self._engine is None:
+            if self._engine is None or not self._engine.running:
                 self._engine = EmbeddedEngine(_words(self.settings.sim))
             self.engine_url = self._engine.url
             if wants_default:
@@ -178,6 +181,7 @@ class Session:
         self.started_wall_s, self.stopped_wall_s = time.time(), None
         self.lost = {}
         self.listener.begin(self.settings.min_tokens)
+        self.open_load.begin()
         rows.keep_metrics_apart(self.environment.stats)
 
     def _read_settled(self) -> None:
