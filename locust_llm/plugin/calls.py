@@ -83,6 +83,8 @@ class UserCalls:
     def __init__(self, user: LLMUser) -> None:
         self._user = user
         self.session = user.session
+        self.scheduled_ns: int | None = None
+        """When the load model wanted the next request sent (monotonic ns); None: now. Taken by that request."""
         self._clients: list[LLMClient] = []
         self._idle: dict[str, list[LLMClient]] = {name: [] for name in APIS}
 
@@ -206,7 +208,10 @@ class UserCalls:
         idle = self._idle[api]
         client = idle.pop() if idle else self._new_client(api)
         try:
-            record = client.request(call, name=call.name, on_start=watch.started, on_end=watch.ended)
+            scheduled_ns, self.scheduled_ns = self.scheduled_ns, None
+            record = client.request(
+                call, name=call.name, scheduled_ns=scheduled_ns, on_start=watch.started, on_end=watch.ended
+            )
         finally:
             idle.append(client)
         if catch_response:

@@ -10,6 +10,8 @@ import argparse
 from dataclasses import dataclass
 from typing import Any
 
+from locust_llm.workload.arrivals import KINDS
+
 Plain = str | int | float | bool | None
 
 TRUTHS = ("1", "true", "yes", "on")
@@ -128,6 +130,27 @@ OPTIONS: tuple[Option, ...] = (
         "Requests sent before the test, one after the other, and kept out of all figures",
         "N",
         in_form=True,
+        minimum=0,
+    ),
+    Option("--llm-rate", float, 0.0, "Open load: requests per second (OpenLoopUser)", "R", minimum=0),
+    Option("--llm-arrivals", str, "constant", "Open load: how arrivals are spread", choices=KINDS),
+    Option(
+        "--llm-burstiness",
+        float,
+        1.0,
+        "Open load, gamma arrivals: shape of the gaps (1 = Poisson, below 1 burstier, above 1 smoother)",
+        "B",
+    ),
+    Option("--llm-rate-from", float, 0.0, "Open load: the rate that a ramp starts from", "R", minimum=0),
+    Option("--llm-rate-ramp", float, 0.0, "Open load: seconds in which the rate climbs to --llm-rate", "S", minimum=0),
+    Option("--llm-arrivals-file", str, "", "Open load: send at these times: a number of seconds a line", "FILE"),
+    Option(
+        "--llm-max-in-flight",
+        int,
+        0,
+        "Open load: arrivals that find this many requests in flight are dropped and counted; 0 = they wait for a free"
+        " user",
+        "N",
         minimum=0,
     ),
     Option("--llm-json", str, "", "Write the run document (JSON: everything known of the run) here", "FILE"),

@@ -12,27 +12,27 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import gevent
 import gevent.event
 
-OFFERED, DROPPED, TAKEN = "offered", "dropped", "taken"
+TAKEN, DROPPED = "taken", "dropped"
 
 
 class Schedule:
     """Arrivals of one process. Users wait until `start` tells when and which."""
 
-    def __init__(self, limit: int | None = None) -> None:
+    def __init__(self, in_flight: Callable[[], int] = lambda: 0, limit: int | None = None) -> None:
         self.limit = limit
-        self.in_flight = 0
+        self._in_flight = in_flight
         self.begun = gevent.event.Event()
         self.exhausted = False
         self._t0_ns = 0
         self._offsets: Iterator[float] = iter(())
         self._due: deque[int] = deque()
         self._next_ns: int | None = None
-        self._counts = {OFFERED: 0, DROPPED: 0, TAKEN: 0}
+        self._counts = {TAKEN: 0, DROPPED: 0}
 
     def start(self, offsets: Iterator[float], t0_ns: int) -> None:
         """From `t0_ns` (monotonic) on, arrivals come at `offsets` seconds; what was waiting from before stays due."""
@@ -43,9 +43,10 @@ class Schedule:
 
     @property
     def backlog(self) -> int:
-        """Arrivals that are due and that nobody has taken."""
-        self._advance(time.monotonic_ns())
-        return len(self._due)
+        """Arrivals that are due and that nobody has taken. Offered = taken + dropped + backlog."""
+        now_ns = time.monotonic_ns()
+        self._advance(now_ns)
+        return sum(at_ns <= now_ns for at_ns in self._due)
 
     def wait(self) -> int | None:
         """Sleep until an arrival is this user's; returns its time (monotonic ns), or None when there are no more."""
@@ -54,16 +55,19 @@ class Schedule:
             at_ns = self._claim()
             if at_ns is None:
                 return None
-            _sleep_until(at_ns)
-            if self.limit is None or self.in_flight < self.limit:
+            try:
+                _sleep_until(at_ns)
+            except BaseException:  # this user is stopped: the arrival is the next one's
+                self._due.appendleft(at_ns)
+                raise
+            if self.limit is None or self._in_flight() < self.limit:
                 self._counts[TAKEN] += 1
                 return at_ns
             self._counts[DROPPED] += 1
 
     def take_counts(self) -> dict[str, int]:
-        """Arrivals offered (due), taken and dropped since the last call."""
-        self._advance(time.monotonic_ns())
-        counts, self._counts = self._counts, {OFFERED: 0, DROPPED: 0, TAKEN: 0}
+        """Arrivals taken and dropped since the last call."""
+        counts, self._counts = self._counts, {TAKEN: 0, DROPPED: 0}
         return counts
 
     def _claim(self) -> int | None:
@@ -71,17 +75,14 @@ class Schedule:
         if self._due:
             return self._due.popleft()
         at_ns = self._next_ns
-        if at_ns is None:
-            return None
-        self._counts[OFFERED] += 1
-        self._next_ns = self._draw()
+        if at_ns is not None:
+            self._next_ns = self._draw()
         return at_ns
 
     def _advance(self, now_ns: int) -> None:
         """Move what is due by now into the line."""
         while self._next_ns is not None and self._next_ns <= now_ns:
             self._due.append(self._next_ns)
-            self._counts[OFFERED] += 1
             self._next_ns = self._draw()
 
     def _draw(self) -> int | None:

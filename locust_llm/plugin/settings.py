@@ -33,6 +33,13 @@ class Settings:
     insecure: bool
     no_preflight: bool
     warmup: int
+    rate: float
+    arrivals: str
+    burstiness: float
+    rate_from: float
+    rate_ramp: float
+    arrivals_file: str
+    max_in_flight: int
     json: str
     html: str
     records: str

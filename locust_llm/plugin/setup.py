@@ -26,6 +26,7 @@ def _on_init(environment: Any, **_: Any) -> None:
     except ConfigurationError as error:
         logging.getLogger(__name__).error("%s", error)
         sys.exit(1)
+    session.open_load.install()
     outputs = Outputs(session)
     outputs.install()
     web.install(environment, lambda: view_of(session))

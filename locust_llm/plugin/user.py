@@ -20,6 +20,8 @@ class LLMUser(User):
     """
 
     abstract = True
+    open_loop = False
+    """Whether requests come by a schedule (OpenLoopUser) instead of one after the other."""
 
     client: UserCalls
     """Sends this user's requests, one after the other, over one kept connection."""
