@@ -59,12 +59,13 @@ def gaps_ms(
 ) -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:
     """(gaps in ms to the event before of the same choice, positions of the events that end them), from `first` on.
 
-    The positions are None when there is one choice: then the first gap ends at event max(first, 1), and so on.
+    `choices` is None when there is one; then the positions are None too: the first gap ends at event max(first, 1),
+    the next one event later, and so on.
     """
-    choice = np.frombuffer(choices[:], dtype=np.int64) if choices is not None else None
-    if choice is None or not choice.any():
+    if choices is None:
         recent = np.frombuffer(times[max(first - 1, 0) :], dtype=np.int64)
         return (recent[1:] - recent[:-1]).astype(np.float64) * 1e-6, None
+    choice = np.frombuffer(choices[:], dtype=np.int64)
     order = np.argsort(choice, kind="stable")
     gaps = np.diff(np.frombuffer(times[:], dtype=np.int64)[order])
     position = order[1:]

@@ -25,9 +25,13 @@ MAX_VALUE: Final = 1e9
 
 _MANTISSA_BITS: Final = 9
 _SHIFT: Final = 52 - _MANTISSA_BITS
+_TINY: Final = int(np.float64(1e-9).view(np.int64))
+"""Zero, and all that is not larger than this double, share the bucket of zero (the bits of -0.0 are negative)."""
+_ZERO: Final = _TINY >> _SHIFT
+_LARGEST: Final = int(np.float64(MAX_VALUE).view(np.int64))
 _PENDING: Final = 4096
 _RAW: Final = 8
-_HEADER: Final = struct.Struct("<BdddI")
+_HEADER: Final = struct.Struct("<BdddII")
 _KIND_RAW: Final = b"\0"
 _RANK_SLACK: Final = 1e-12
 
@@ -97,16 +101,11 @@ class Histogram:
         self._min = min(self._min, float(np.minimum.reduce(values)))
         self._max = max(self._max, float(np.maximum.reduce(values)))
         self._settled += len(values)
-        numbers = (np.abs(values).view(np.int64) >> _SHIFT).astype(np.int32)  # abs: -0.0 is a zero
-        numbers.sort()
-        first = np.empty(len(numbers), dtype=np.bool_)
-        first[0] = True
-        np.not_equal(numbers[1:], numbers[:-1], out=first[1:])
-        starts = first.nonzero()[0]
-        counts = np.empty_like(starts)
-        np.subtract(starts[1:], starts[:-1], out=counts[:-1])
-        counts[-1] = len(numbers) - starts[-1]
-        self._absorb(numbers[starts].astype(np.int64), counts)
+        numbers = np.maximum(values.view(np.int64), _TINY) >> _SHIFT
+        low = int(np.minimum.reduce(numbers))
+        dense = np.bincount(numbers - low)
+        held = dense.nonzero()[0]
+        self._absorb(held + low, dense[held])
 
     def _absorb(self, index: Ints, counts: Ints) -> None:
         """Add buckets; `index` is sorted and holds each number once."""
@@ -183,7 +182,7 @@ class Histogram:
         self._settle()
         if self._index is None or self._counts is None or value > self._max:
             return 0
-        number = int(np.float64(max(value, 0.0)).view(np.int64)) >> _SHIFT
+        number = max(int(np.float64(value).view(np.int64)), _TINY) >> _SHIFT
         return int(self._counts[np.searchsorted(self._index, number) :].sum())
 
     def buckets(self) -> list[tuple[float, int]]:
@@ -202,17 +201,18 @@ class Histogram:
         self._settle()
         assert self._index is not None
         assert self._counts is not None
-        gaps, gaps_kind = _narrow(np.diff(self._index, prepend=0))
+        first = int(self._index[0])
+        gaps, gaps_kind = _narrow(np.diff(self._index, prepend=first))
         counts, counts_kind = _narrow(self._counts)
         kind = 1 + gaps_kind * 4 + counts_kind
-        return _HEADER.pack(kind, self._min, self._max, self._sum, len(self._index)) + gaps + counts
+        return _HEADER.pack(kind, self._min, self._max, self._sum, len(self._index), first) + gaps + counts
 
     def merge_packed(self, packed: bytes) -> None:
         """Add what `pack` of another histogram gave."""
         if packed[:1] == _KIND_RAW:
             self.add_checked(packed[1:])
             return
-        kind, low, high, total, length = _HEADER.unpack_from(packed)
+        kind, low, high, total, length, first = _HEADER.unpack_from(packed)
         gaps_type, counts_type = _TYPES[(kind - 1) // 4], _TYPES[(kind - 1) % 4]
         gaps = np.frombuffer(packed, gaps_type, length, _HEADER.size)
         counts = np.frombuffer(packed, counts_type, length, _HEADER.size + gaps.nbytes).astype(np.int64)
@@ -220,7 +220,7 @@ class Histogram:
         self._max = max(self._max, high)
         self._sum += total
         self._settled += int(counts.sum())
-        self._absorb(np.cumsum(gaps, dtype=np.int64), counts)
+        self._absorb(np.cumsum(gaps, dtype=np.int64) + first, counts)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and lists, for JSON. Bucket i holds values whose double, shifted right by 43 bits, is i."""
@@ -257,12 +257,12 @@ class Histogram:
 
 
 def check(values: NDArray[np.float64]) -> None:
-    """Raises ValueError when one of the values cannot be a sample: negative, NaN or above 1e9."""
-    if len(values) == 0:
-        return
-    low, high = np.minimum.reduce(values), np.maximum.reduce(values)
-    if not (low >= 0.0 and high <= MAX_VALUE):
-        raise ValueError(f"not samples: {low} … {high}")
+    """Raises ValueError when one of the values cannot be a sample: negative, NaN or above 1e9.
+
+    The bits of a double, read as an unsigned number, are larger than those of 1e9 in each of these cases.
+    """
+    if len(values) and np.maximum.reduce(values.view(np.uint64)) > _LARGEST:
+        raise ValueError(f"not samples: {values.min()} … {values.max()}")
 
 
 _TYPES: Final = (np.dtype("<u1"), np.dtype("<u2"), np.dtype("<u4"), np.dtype("<u8"))
@@ -281,7 +281,7 @@ def _rank(q: float, count: int) -> int:
 
 
 def _middle(number: int) -> float:
-    if number == 0:
+    if number == _ZERO:
         return 0.0
     low, high = np.array([number, number + 1], dtype=np.int64) << _SHIFT
     return float((low.view(np.float64) + high.view(np.float64)) / 2)

@@ -35,13 +35,14 @@ Bins = list[tuple[int, int, int]]
 class _Running:
     """What the series already hold of one running request."""
 
-    __slots__ = ("bins", "drained", "events", "seen")
+    __slots__ = ("bins", "drained", "events", "seen", "several")
 
     def __init__(self, events: array[int]) -> None:
         self.events = events  # held so that its id stays its own
         self.seen = 0
         self.bins: list[tuple[int, int]] = []
         self.drained = 0
+        self.several = False
 
 
 class Live:
@@ -70,7 +71,10 @@ class Live:
             running = self._running[id(events)] = _Running(events)
         first = running.seen
         bins = by_second(events, first, self.offset_ns)
-        self._feed_window(events, timeline.event_choice, first, timeline.transit.sent_ns, bins)
+        if not running.several and any(timeline.event_choice[first:]):
+            running.several = True
+        choices = timeline.event_choice if running.several else None
+        self._feed_window(events, choices, first, timeline.transit.sent_ns, bins)
         for second, begin, end in bins:
             if self._origin is None or second >= self._origin:
                 running.bins.append((second, end - begin))

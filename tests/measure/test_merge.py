@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import msgpack
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from locust_llm.measure.catalogue import DISTRIBUTIONS
@@ -160,6 +160,8 @@ def test_any_split_any_reports_any_order(all_requests: list[Request], workers: i
 
 @given(st.lists(requests, max_size=6))
 def test_looking_at_running_requests_changes_nothing_in_the_end(all_requests: list[Request]) -> None:
+    """But for a burst that was looked at halfway: nobody could know then that it would be one (D24)."""
+    assume(not any(len(request.gaps) > 8 and sum(request.gaps[1:]) <= 5 for request in all_requests))
     looked, not_looked = RunStats(OFFSET), RunStats(OFFSET)
     for request in all_requests:
         for step in steps(request):
