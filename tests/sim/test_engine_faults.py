@@ -10,6 +10,7 @@ from random import Random
 import pytest
 
 from locust_llm.sim.answers import AnswerLength, parse_answer_length
+from locust_llm.sim.engine import Engine
 from locust_llm.sim.faults import Fault, parse_fault
 from locust_llm.sim.settings import EngineSettings
 from tests.sim.playing import MS, Arrival, Played, S, play, ttft_ms
@@ -115,3 +116,20 @@ def test_the_same_seed_gives_the_same_run() -> None:
     runs = [play(replace(settings, seed=seed), arrivals).events for seed in (7, 7, 8)]
     assert runs[0] == runs[1]
     assert runs[0] != runs[2]
+
+
+@pytest.mark.parametrize("bulk", [False, True], ids=["step by step", "in bulk"])
+def test_the_gap_of_a_stall_is_told(bulk: bool) -> None:
+    """A tick names the gaps that are longer than its step, so that the server's own metrics can be exact."""
+    engine = Engine(replace(PLAIN, faults=(Fault("stall", 1.0, 3.0),)))
+    engine.submit(0, 10, 20)
+    gaps_ms = [gap_ns / MS for tick in iter(lambda: engine.advance(10 * S, bulk), None) for gap_ns in tick.gaps_ns]
+    assert gaps_ms == [3010.0]
+
+
+def test_a_preempted_request_starts_slowly_only_once() -> None:
+    settings = replace(PLAIN, kv_tokens=120, faults=(Fault("slow", 1.0, 5.0),))
+    run = play(settings, [Arrival(0, 50, 40), Arrival(0, 50, 40)])
+    assert run.sequence(1).preemptions == 1
+    assert run.sequence(1).ended_ns is not None
+    assert run.sequence(1).ended_ns < 7 * S

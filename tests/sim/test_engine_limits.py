@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 
 from locust_llm.sim.engine import Engine
+from locust_llm.sim.faults import Fault
 from locust_llm.sim.prefix_cache import BLOCK_TOKENS, PrefixCache, word_blocks
 from locust_llm.sim.sequence import Refusal, Sequence
 from locust_llm.sim.settings import EngineSettings
@@ -159,3 +160,21 @@ def test_word_blocks_agree_as_long_as_the_words_do() -> None:
     same = [a == b for a, b in zip(word_blocks(words), word_blocks(changed), strict=True)]
     assert same == [True, True, False, False, False]
     assert word_blocks(words[: BLOCK_TOKENS - 1]) == []
+
+
+def test_a_preempted_request_comes_back_before_those_that_wait() -> None:
+    run = play(replace(PLAIN, kv_tokens=120), [Arrival(0, 50, 40), Arrival(0, 50, 40), Arrival(MS, 50, 5)])
+    older, preempted, waiting = run.sequences()
+    assert preempted.preemptions == 1
+    # There would be room for the shorter one at once, but it must not jump the queue.
+    assert waiting.started_ns == older.ended_ns
+
+
+def test_room_that_a_cancelled_request_leaves_is_used_at_the_next_boundary() -> None:
+    """One decodes on while a stalled one, whose KV the third waits for, is cancelled."""
+    settings = replace(PLAIN, kv_tokens=140, faults=(Fault("stall", 0.5, 9.0),), seed=29)
+    arrivals = [Arrival(0, 20, 60), Arrival(0, 60, 60, cancelled_ns=400 * MS), Arrival(100 * MS, 60, 5)]
+    for bulk in (False, True):
+        run = play(settings, arrivals, bulk=bulk)
+        assert [bool(sequence.stall_ns) for sequence in run.sequences()] == [False, True, False]
+        assert run.sequence(2).started_ns == 400 * MS

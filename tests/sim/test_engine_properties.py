@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +15,14 @@ from locust_llm.sim.sequence import Event
 from locust_llm.sim.settings import EngineSettings
 from tests.sim.playing import MS, Arrival, play
 
+FAULTS = (Fault("stall", 0.3, 0.05), Fault("slow", 0.2, 0.03), Fault("reset", 0.1), Fault("truncate", 0.1))
+
+
+def rarely(usual: Any, *others: Any) -> st.SearchStrategy[Any]:
+    """Most engines have most mechanisms off, or every request would be refused or cut short by one of them."""
+    return st.sampled_from([usual] * 2 * len(others) + list(others))
+
+
 ENGINES = st.builds(
     EngineSettings,
     slots=st.integers(1, 6),
@@ -21,29 +30,27 @@ ENGINES = st.builds(
     decode_ms=st.sampled_from([1.0, 7.3]),
     decode_slope_ms=st.sampled_from([0.0, 0.37, 3.0]),
     decode_law=st.sampled_from(["linear", "roofline"]),
-    decode_context_ms=st.sampled_from([0.0, 0.0, 0.5]),
-    entry_ms=st.sampled_from([0.0, 4.0]),
-    step_tokens=st.sampled_from([6, 17, 64, 2048]),
-    kv_tokens=st.sampled_from([None, 45, 80, 200]),
-    prefix_cache_tokens=st.sampled_from([None, 64]),
-    max_queue=st.sampled_from([None, 0, 3]),
-    rate_limit_rps=st.sampled_from([None, 50.0]),
-    answers=st.sampled_from([parse_answer_length("geometric:0.1"), parse_answer_length("1000")]),
-    faults=st.sampled_from(
-        [(), (Fault("stall", 0.3, 0.05), Fault("slow", 0.2, 0.03), Fault("reset", 0.1), Fault("truncate", 0.1))]
-    ),
+    decode_context_ms=rarely(0.0, 0.5),
+    entry_ms=rarely(0.0, 4.0),
+    step_tokens=rarely(2048, 6, 17, 64),
+    kv_tokens=rarely(None, 90, 200),
+    prefix_cache_tokens=rarely(None, 64),
+    max_queue=rarely(None, 0, 3),
+    rate_limit_rps=rarely(None, 50.0),
+    answers=rarely(parse_answer_length("1000"), parse_answer_length("geometric:0.05")),
+    faults=rarely((), FAULTS),
     seed=st.integers(0, 3),
 )
 
 
 @st.composite
 def arrivals(draw: st.DrawFn) -> Arrival:
-    at_ns = draw(st.integers(0, 300 * MS))
-    stays_ns = draw(st.one_of(st.none(), st.integers(0, 200 * MS)))
+    at_ns = draw(st.integers(0, 500)) * MS // 2
+    stays_ns = draw(rarely(None, 0, 3 * MS, 40 * MS, 41 * MS))
     return Arrival(
         at_ns,
         prompt_tokens=draw(st.integers(1, 40)),
-        max_tokens=draw(st.integers(0, 30)),
+        max_tokens=draw(rarely(50, 0, 1, 2, 7)),
         cancelled_ns=at_ns + stays_ns if stays_ns is not None else None,
         blocks=tuple(draw(st.lists(st.integers(1, 3), max_size=2))),
     )
