@@ -52,6 +52,8 @@ class Lifecycle:
         events.quitting.add_listener(self._on_quitting)
         if self.environment.parsed_options is not None:  # the locust command, not a program that uses Locust
             self._interrupts.install(sigterm=self._worker is None)
+        # gevent's clock has stood still while everything was imported; --run-time would be that much shorter.
+        gevent.get_hub().loop.update_now()
         if self._worker is not None:
             self._worker.install()
             return
