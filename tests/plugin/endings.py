@@ -114,7 +114,7 @@ def run_cell(cell: Cell, folder: Path) -> Ended:
 
 def _run(cell: Cell, folder: Path, url: str) -> Ended:
     args = ["--host", url, "--llm-model", "sim", "--llm-no-preflight", "--llm-max-tokens", str(TOKENS)]
-    args += ["--stop-timeout", str(cell.stop_timeout_s), "--loglevel", "DEBUG"]
+    args += ["--stop-timeout", str(cell.stop_timeout_s), "--llm-json", "run.json", "--html", "report.html"]
     web_port = free_port()
     if cell.end == "web stop":
         args += ["--web-port", str(web_port), "--web-host", "127.0.0.1"]
@@ -137,7 +137,7 @@ def _run(cell: Cell, folder: Path, url: str) -> Ended:
         others = [worker.wait() for worker in workers]
     told_file = folder / "told.json"
     told = json.loads(told_file.read_text()) if told_file.exists() else {}
-    return Ended(result, others, _settled_counts(url), told, lost_workers=cell.end == "kill -9")
+    return Ended(result, others, _settled_counts(url), told, lost_workers=int(cell.end == "kill -9"))
 
 
 def _start(mode: str, args: list[str], folder: Path) -> LocustProcess | LocustCluster:
