@@ -60,7 +60,7 @@ def report(view: RunView) -> dict[str, Any]:
     """What the page holds: the live page's reply, with all points, and what stands below it."""
     return live(view, limit=None) | {
         "about": about(view),
-        "figures": [(f.title, _figure(view, f), f.help) for f in FIGURES],
+        "figures": [(_title(f), _figure(view, f), f.help) for f in FIGURES],
         "configuration": [(title, _pairs(entries)) for title, entries in _configuration(view)],
         "definitions": [{"title": d.title, "unit": d.unit, "help": d.help} for d in DISTRIBUTIONS],
         "definitions_version": view.definitions,
@@ -92,6 +92,11 @@ def _embedded(content: Any) -> str:
 
 def _utc(wall_s: float | None) -> str | None:
     return None if wall_s is None else time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(wall_s))
+
+
+def _title(figure: Figure) -> str:
+    # a share and a count may have the same title
+    return f"{figure.title} (share)" if figure.kind is Kind.SHARE else figure.title
 
 
 def _figure(view: RunView, figure: Figure) -> str:

@@ -2,6 +2,7 @@ import { fileURLToPath } from "node:url";
 
 // One classic script, so that the page and a self-contained report can both carry it.
 export default {
+  define: { "process.env.NODE_ENV": '"production"' }, // in a library vite leaves it; echarts' warnings go with it
   build: {
     outDir: "built",
     target: "es2020",

@@ -30,8 +30,8 @@ export interface ChartHead {
   title: string;
   note: string;
   axes: readonly string[];
-  /** Said in place of lines when there are none. */
-  nothing?: string;
+  /** Said in place of lines when none has a value. */
+  nothing: string;
 }
 
 export class Chart {
@@ -47,7 +47,7 @@ export class Chart {
   private lines: Drawn[] = [];
 
   constructor(parent: HTMLElement, private readonly head: ChartHead) {
-    this.nothing = element("p", { class: "nothing" }, head.nothing ?? "");
+    this.nothing = element("p", { class: "nothing" }, head.nothing);
     this.root = element(
       "section",
       { class: "chart", id: `chart-${head.id}` },
@@ -77,7 +77,7 @@ export class Chart {
 
   private draw(): void {
     const visible = this.lines.filter((line) => !this.hidden.has(line.name));
-    this.nothing.hidden = this.lines.length > 0 || !this.seconds.length;
+    this.nothing.hidden = !this.seconds.length || this.lines.some((line) => line.data.some((value) => value !== null));
     this.fillLegend();
     this.plot.setAttribute("aria-label", `${this.head.title}: ${this.lines.map((l) => `${l.name} ${l.latest}`).join(", ")}`);
     this.echarts.setOption(
@@ -123,7 +123,7 @@ export class Chart {
       splitNumber: 4,
       axisLine: { lineStyle: { color: axis } },
       axisTick: { lineStyle: { color: axis } },
-      axisLabel: { color: text, hideOverlap: true, formatter: (at: number) => clock(at / 1000, last - first) },
+      axisLabel: { color: text, hideOverlap: true, padding: [0, 9], formatter: (at: number) => clock(at / 1000, last - first) },
       splitLine: { show: false },
     };
   }

@@ -9,14 +9,18 @@ import type { Theme } from "./theme";
 const OTHERS = "all others";
 
 export class Charts {
-  readonly root = element("div", { class: "charts" });
+  readonly root = element("section", { "aria-label": "Charts" });
+  private readonly grid = element("div", { class: "charts" });
+  private readonly note = element("p", { class: "key" });
   private readonly charts: Chart[];
   private readonly errors: Chart;
 
-  constructor(parent: HTMLElement) {
+  /** `latest`: legends tell the newest value; what is over has none. */
+  constructor(parent: HTMLElement, private readonly latest: boolean) {
+    this.root.append(this.grid, this.note);
     parent.append(this.root);
-    this.charts = SPECS.map((spec) => new Chart(this.root, spec));
-    this.errors = new Chart(this.root, {
+    this.charts = SPECS.map((spec) => new Chart(this.grid, spec));
+    this.errors = new Chart(this.grid, {
       id: "errors",
       title: "Failures by label",
       note: "requests that failed in each second",
@@ -29,11 +33,15 @@ export class Charts {
     SPECS.forEach((spec, i) => {
       const lines = spec.lines.map((line) => {
         const data = series.values[line.key];
-        return { ...line, data, latest: withUnit(data.at(-1), line.unit) };
+        return { ...line, data, latest: this.latest ? withUnit(data.at(-1), line.unit) : "" };
       });
       this.charts[i]!.show(series.second, series.span, lines);
     });
     this.errors.show(series.second, series.span, failures(series));
+    this.note.hidden = !series.folded;
+    this.note.textContent =
+      `Older points stand for up to ${number(Math.max(...series.span))} s each: rates are means over that time, ` +
+      "all other lines show the largest value in it.";
   }
 
   paint(theme: Theme): void {

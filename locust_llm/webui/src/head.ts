@@ -11,7 +11,8 @@ export function marks(reply: Reply): HTMLElement[] {
   if (reply.provisional && reply.run) made.push(["provisional", "PROVISIONAL", "The test runs: figures may still change."]);
   if (reply.simulated) made.push(["simulated", "SIMULATED", "The embedded engine answers: no figure is of a real model."]);
   if (reply.incomplete) {
-    made.push(["incomplete", "INCOMPLETE", `The last figures of these workers are missing: ${reply.lost_workers.join(", ")}`]);
+    const lost = reply.lost_workers.join(", ");
+    made.push(["incomplete", `INCOMPLETE: lost ${lost}`, "The last figures of these workers are missing."]);
   }
   return made.map(([name, word, why]) => element("span", { class: `mark ${name}`, title: why, tabindex: "0" }, word));
 }

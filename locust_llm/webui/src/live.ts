@@ -28,7 +28,7 @@ export class LivePage {
 
   constructor(root: HTMLElement) {
     root.append(element("header", {}, this.title, this.marks, this.links()), this.message, this.headline.root, this.findings);
-    this.charts = new Charts(root);
+    this.charts = new Charts(root, true);
     if (!this.framed) root.append(this.tables.root); // on Locust's tab its own table stands below
     watchTheme(false, (theme) => this.charts.paint(theme));
     if (this.framed) this.fitFrame(root);

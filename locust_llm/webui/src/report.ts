@@ -18,7 +18,7 @@ export function showReport(root: HTMLElement, report: Report): void {
     headline.root,
     findings,
   );
-  const charts = new Charts(root);
+  const charts = new Charts(root, false);
   root.append(tables.root, figures(report), ...configuration(report), definitions(report));
 
   const series = new Series();
@@ -36,7 +36,9 @@ function pairs(entries: [string, string][]): HTMLElement {
   return element(
     "dl",
     { class: "pairs" },
-    ...entries.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))),
+    ...entries.map(([name, value]) =>
+      element("div", value.length > 50 ? { class: "wide" } : {}, element("dt", {}, name), element("dd", {}, value)),
+    ),
   );
 }
 
@@ -60,10 +62,9 @@ function definitions(report: Report): HTMLElement {
     ...report.figures.map(([title, , help]) => [title, "", help] as const),
     ["Percentile", "", report.percentile_rule] as const,
   ];
-  const list = lines.flatMap(([title, unit, help]) => [
-    element("dt", {}, title, unit ? element("small", {}, ` ${unit}`) : null),
-    element("dd", {}, help),
-  ]);
+  const list = lines.map(([title, unit, help]) =>
+    element("div", {}, element("dt", {}, title, unit ? element("small", {}, ` ${unit}`) : null), element("dd", {}, help)),
+  );
   return element(
     "section",
     {},

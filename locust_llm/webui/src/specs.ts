@@ -19,6 +19,8 @@ export interface Spec {
   /** Names of the left and the right axis, units included. */
   axes: [string] | [string, string];
   lines: Line[];
+  /** Said when there is no value. */
+  nothing: string;
 }
 
 export const BLUE = "#0099ff";
@@ -31,6 +33,7 @@ const percentiles = (id: "ttft" | "itl" | "e2e", title: string, note: string): S
   title,
   note,
   axes: ["ms"],
+  nothing: "No successful request.",
   lines: [
     { key: `${id}_p50`, name: "p50", color: BLUE, unit: "ms" },
     { key: `${id}_p95`, name: "p95", color: ORANGE, unit: "ms" },
@@ -46,6 +49,7 @@ export const SPECS: Spec[] = [
     title: "Token throughput",
     note: "tokens that arrived in each second",
     axes: ["output tok/s", "input tok/s"],
+    nothing: "No token.",
     lines: [
       { key: "output_tps", name: "output", color: GREEN, unit: "tok/s" },
       { key: "input_tps", name: "input (right)", color: BLUE, unit: "tok/s", axis: 1, dashed: true },
@@ -56,6 +60,7 @@ export const SPECS: Spec[] = [
     title: "Users and requests in flight",
     note: "at the end of each second",
     axes: ["users, requests", "age in s"],
+    nothing: "No user.",
     lines: [
       { key: "users", name: "users", color: BLUE, unit: "" },
       { key: "in_flight", name: "in flight", color: ORANGE, unit: "" },

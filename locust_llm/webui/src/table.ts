@@ -19,11 +19,13 @@ export class Tables {
     this.columns = columns ?? this.columns;
     this.root.hidden = !rows.length || !this.columns.length;
     if (this.root.hidden) return;
-    const shown = rows.length === 2 ? rows.slice(0, 1) : [...rows.slice(-1), ...rows.slice(0, -1)];
+    // first the row of all names, which says nothing new when there is one name
+    const all = rows.length === 2 ? rows.slice(0, 1) : [...rows.slice(-1), ...rows.slice(0, -1)];
+    const shown = all.filter((row) => this.metrics(row).length);
     this.root.replaceChildren(
       element("h2", {}, "Requests by name"),
       this.overview(rows),
-      element("h2", {}, "All metrics"),
+      shown.length ? element("h2", {}, "All metrics") : "",
       ...shown.map((row) => this.details(row, shown.length <= OPEN_AT_MOST || row === rows.at(-1))),
       element(
         "p",
@@ -42,11 +44,14 @@ export class Tables {
     return table(element("tr", {}, element("th", { scope: "col" }, "Name"), ...head), body);
   }
 
-  /** A row for each metric that has samples. */
+  /** The keys of the metrics that have samples. */
+  private metrics(row: TableRow): string[] {
+    return [...new Set(this.columns.map((column) => column.group))].filter((key) => key && row[`n_${key}`]);
+  }
+
   private details(row: TableRow, open: boolean): HTMLElement {
-    const metrics = [...new Set(this.columns.map((column) => column.group))].filter((key) => key && row[`n_${key}`]);
     const ends = ["p50", "p90", "p95", "p99", "max"];
-    const body = metrics.map((metric) => {
+    const body = this.metrics(row).map((metric) => {
       const column = this.columns.find((c) => c.key === `${metric}_p50`)!;
       const name = element("th", { scope: "row", title: column.help }, column.title.replace(/ p50$/, ""), unit(column));
       return element("tr", {}, name, cell(row, `n_${metric}`), ...ends.map((end) => cell(row, `${metric}_${end}`)));
