@@ -1,6 +1,9 @@
 """LLMClient: one user's way to one endpoint. Encodes a call, streams the answer, returns its RequestRecord.
 
-httpx is the client API; the bytes go through our StreamTransport. Configuration is shared by all users of a process.
+`http` is an httpx.Client over our StreamTransport, for anything one may want to ask the server. Calls go through the
+same transport, on the same connection, but with a request head made once: nothing in it changes but the length of the
+body, and httpx takes longer to build and send a request than all else that a request costs. Configuration is shared by
+all users of a process.
 """
 
 from __future__ import annotations
@@ -22,13 +25,20 @@ from locust_llm.wire.answer import Answer
 from locust_llm.wire.api import Api, Call
 from locust_llm.wire.credentials import Credentials
 from locust_llm.wire.decompress import CorruptBody
+from locust_llm.wire.patience import Patience
 from locust_llm.wire.target import ConfigurationError, Target
-from locust_llm.wire.transport import WAKE_S, StreamTransport, TimedStream
+from locust_llm.wire.transport import StreamTransport, TimedStream, request_head
 
 # httpx logs a line per request at INFO, which is Locust's default level.
 logging.getLogger("httpx").setLevel(logging.WARNING)
 
 USAGE_OPTION = "stream_options"
+HEADERS = (
+    ("Content-Type", "application/json"),
+    ("Accept", "text/event-stream, application/json"),
+    ("Accept-Encoding", "identity"),
+    ("User-Agent", "locust-llm"),
+)
 
 
 @dataclass(slots=True)
@@ -89,35 +99,31 @@ class LLMClient:
 
     def __init__(self, config: ClientConfig) -> None:
         self.config = config
+        self._transport = StreamTransport(
+            context=config.context, proxy_for=config.proxy_for, end_hint=config.api.end_hint
+        )
         self._http: httpx.Client | None = None
-        self._headers = {
-            "Content-Type": "application/json",
-            "Accept": "text/event-stream, application/json",
-            "Accept-Encoding": "identity",
-            "User-Agent": "locust-llm",
-            **dict(config.credentials.headers),
-        }
+        url = httpx.URL(config.url)
+        self._route = self._transport.route(url)
+        self._headers = _headers(config.credentials)
+        own = [
+            (b"Host", url.netloc),
+            *((name.encode("latin-1"), value.encode("latin-1")) for name, value in self._headers),
+        ]
+        self._head = request_head("POST", url, own, self._route)
 
     @property
     def http(self) -> httpx.Client:
-        """The httpx client over our transport, made on first use."""
+        """The httpx client over the same connection, made on first use."""
         if self._http is None:
-            config = self.config
             self._http = httpx.Client(
-                transport=StreamTransport(
-                    context=config.context, proxy_for=config.proxy_for, end_hint=config.api.end_hint
-                ),
-                headers=self._headers,
-                trust_env=False,
-                follow_redirects=False,
+                transport=self._transport, headers=self._headers, trust_env=False, follow_redirects=False
             )
         return self._http
 
     def close(self) -> None:
         """Close the connection."""
-        if self._http is not None:
-            self._http.close()
-            self._http = None
+        self._transport.close()
 
     def request(
         self,
@@ -167,8 +173,7 @@ class LLMClient:
             timeline.error = failures.redact(timeline.error, secrets)
         if timeline.detail is not None:
             timeline.detail = failures.redact(timeline.detail, secrets)
-        end_ns = timeline.transit.end_ns
-        return timeline.freeze(end_ns if end_ns is not None else time.monotonic_ns(), cancelled=cancelled)
+        return timeline.freeze(_end_ns(timeline), cancelled=cancelled)
 
     def _converse(self, call: Call, timeline: Timeline) -> None:
         """One exchange; and a second one, without asking for usage, where the server refuses that option (D34)."""
@@ -182,22 +187,22 @@ class LLMClient:
 
     def _exchange(self, call: Call, timeline: Timeline) -> None:
         config = self.config
-        patience = Patience(timeline, config, streamed=call.stream)
-        request = self.http.build_request(
-            "POST",
-            config.url,
-            content=config.api.encode(call),
-            timeout=httpx.Timeout(None, connect=config.connect_timeout_s or None, read=patience.headers_s()),
-            extensions={"transit": timeline.transit},
-        )
+        patience = Patience(timeline, config.stall_timeout_s if call.stream else 0.0, config.total_timeout_s)
+        body = config.api.encode(call)
         try:
-            response = self.http.send(request, stream=True)
-        except httpx.ReadTimeout:
+            stream = self._transport.exchange(
+                self._route,
+                b"%bContent-Length: %d\r\n\r\n%b" % (self._head, len(body), body),
+                timeline.transit,
+                connect_s=config.connect_timeout_s or None,
+                headers_s=patience.left_s,
+            )
+        except (httpx.ReadTimeout, httpx.WriteTimeout):
             timeline.fail(patience.verdict())
             return
-        stream: TimedStream = response.extensions["timed_stream"]
-        answer = Answer(config.api, timeline, call, status=response.status_code, headers=response.headers)
-        timeline.retry_after_s = failures.retry_after_s(answer.retry_after, time.time())
+        answer = Answer(config.api, timeline, call, status=stream.status, headers=stream.fields())
+        if answer.retry_after is not None:
+            timeline.retry_after_s = failures.retry_after_s(answer.retry_after, time.time())
         try:
             self._read(stream, answer, patience)
         finally:
@@ -205,6 +210,7 @@ class LLMClient:
 
     def _read(self, stream: TimedStream, answer: Answer, patience: Patience) -> None:
         """Feed the body to `answer` until it has all it needs, the body ends, or patience does."""
+        failure: failures.Failure | None = None
         try:
             for batch in stream.batches(patience.wait_s):
                 for at_ns, data in batch:
@@ -213,59 +219,31 @@ class LLMClient:
                     stream.linger()
                     break
                 if patience.over():
-                    answer.timeline.fail(patience.verdict())
+                    failure = patience.verdict(), None
                     break
-        except (httpx.TransportError, CorruptBody) as error:
-            answer.end(time.monotonic_ns(), clean=False, failure=failures.exception_failure(error))
-        else:
-            answer.end(time.monotonic_ns(), clean=stream.clean)
+        except CorruptBody as error:
+            failure = failures.PROTOCOL, failures.snippet(str(error))
+        except httpx.TransportError as error:
+            failure = failures.exception_failure(error)
+        answer.end(time.monotonic_ns(), clean=stream.clean, failure=failure)
 
 
-class Patience:
-    """The deadlines of one request: the next output event, and the whole."""
+def _headers(credentials: Credentials) -> list[tuple[str, str]]:
+    """The request's own headers, then the user's, which win over ours of the same name."""
+    theirs = {name.lower() for name, _ in credentials.headers}
+    return [*(line for line in HEADERS if line[0].lower() not in theirs), *credentials.headers]
 
-    __slots__ = ("_stall_ns", "_streamed", "_timeline", "_total_ns")
 
-    def __init__(self, timeline: Timeline, config: ClientConfig, *, streamed: bool) -> None:
-        self._timeline = timeline
-        self._streamed = streamed
-        self._stall_ns = int(config.stall_timeout_s * 1e9)
-        self._total_ns = int(config.total_timeout_s * 1e9)
+def _end_ns(timeline: Timeline) -> int:
+    """When the stream was over: its own end, else the body's, else (cut off, or never begun) now.
 
-    def _deadlines(self) -> tuple[int | None, int | None]:
-        """(when the next output event is due, when all must be over), monotonic ns."""
-        timeline = self._timeline
-        stall = total = None
-        if self._stall_ns and self._streamed:
-            sent_ns = timeline.transit.sent_ns
-            since = (
-                timeline.event_ns[-1] if timeline.event_ns else sent_ns if sent_ns is not None else time.monotonic_ns()
-            )
-            stall = since + self._stall_ns
-        if self._total_ns:
-            total = timeline.started_ns + self._total_ns
-        return stall, total
-
-    def _left_ns(self) -> int | None:
-        known = [at for at in self._deadlines() if at is not None]
-        return min(known) - time.monotonic_ns() if known else None
-
-    def headers_s(self) -> float | None:
-        """How long to wait for the headers."""
-        left = self._left_ns()
-        return None if left is None else max(left / 1e9, 0.001)
-
-    def wait_s(self) -> float:
-        """How long to sleep before looking again."""
-        left = self._left_ns()
-        return WAKE_S if left is None else min(WAKE_S, max(left / 1e9, 0.001))
-
-    def over(self) -> bool:
-        """Whether a deadline has passed."""
-        left = self._left_ns()
-        return left is not None and left <= 0
-
-    def verdict(self) -> str:
-        """The label of the deadline that comes first."""
-        stall, total = self._deadlines()
-        return failures.STALL if total is None or (stall is not None and stall <= total) else failures.TIMEOUT
+    What comes after [DONE] belongs to no answer; nor does the wait for an end that an answer, complete by its finish
+    reason, never got.
+    """
+    if timeline.done_ns is not None:
+        return timeline.done_ns
+    if timeline.transit.end_ns is not None:
+        return timeline.transit.end_ns
+    if timeline.complete and timeline.event_ns and timeline.error is None:
+        return timeline.event_ns[-1]
+    return time.monotonic_ns()

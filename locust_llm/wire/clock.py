@@ -1,9 +1,10 @@
 """StampClock: kernel receive times (CLOCK_REALTIME) on the monotonic clock.
 
 Theory of operation. With SO_TIMESTAMPING the kernel notes when a packet arrived, in wall time. We keep the offset
-wall - monotonic and subtract it. The offset is compared with a fresh reading before each drain of the sockets: a
-small difference is slewing (NTP) and is followed; a large one is a step of the wall clock, and the reads of that
-drain then carry the time of the read instead, since nobody can say on which side of the step they arrived.
+wall - monotonic and subtract it. The offset is compared with a fresh reading before each drain of the sockets. A
+difference that slewing (NTP) can have made since the last reading is followed; a larger one is a step of the wall
+clock, and the reads of that drain then carry the time of the read instead, since nobody can say on which side of the
+step they arrived.
 """
 
 from __future__ import annotations
@@ -17,9 +18,13 @@ RX_SOFTWARE_AND_REPORT = (1 << 3) | (1 << 4)
 ANCILLARY_BYTES = 128
 
 FOLLOW_NS = 2_000
-STEP_NS = 1_000_000
+"""A difference that is the noise of reading two clocks."""
+SLEW_PARTS = 1_000
+"""The kernel slews its wall clock by at most 1 in 2,000; twice that is certainly a step."""
+STEP_NS = 20_000
+FUTURE_NS = 1_000_000
 
-_TIMESPEC = struct.Struct("@qq")
+_TIMESPEC = struct.Struct("@ll")
 
 
 class StampClock:
@@ -33,6 +38,7 @@ class StampClock:
         self.steps = 0
         self.trusted = True
         self.offset_ns = self._measure()
+        self._checked_ns = monotonic_ns()
 
     def _measure(self) -> int:
         """Wall - monotonic: of several readings the one taken fastest."""
@@ -49,19 +55,23 @@ class StampClock:
     def check(self) -> None:
         """Follow the wall clock; call before each drain. Sets `trusted` to False for a drain that a step touches."""
         self.trusted = True
-        if abs(self._wall_ns() - self._monotonic_ns() - self.offset_ns) <= FOLLOW_NS:
+        now_ns = self._monotonic_ns()
+        difference = self._wall_ns() - now_ns - self.offset_ns
+        if -FOLLOW_NS <= difference <= FOLLOW_NS:
+            self._checked_ns = now_ns
             return
         fresh = self._measure()
-        if abs(fresh - self.offset_ns) > STEP_NS:
+        if abs(fresh - self.offset_ns) > STEP_NS + (now_ns - self._checked_ns) // SLEW_PARTS:
             self.steps += 1
             self.trusted = False
         self.offset_ns = fresh
+        self._checked_ns = now_ns
 
     def monotonic(self, ancillary: list[tuple[int, int, bytes]], now_ns: int) -> int | None:
         """The packet's arrival in monotonic ns, or None when the kernel gave none that can be used.
 
-        `now_ns` is the time of the read: no packet arrives after it was read, so a stamp from the future (by less
-        than a step) becomes `now_ns`.
+        `now_ns` is the time of the read: no packet arrives after it was read, so a stamp from the future becomes
+        `now_ns` if it is a little off, and is not used if it is more.
         """
         if not ancillary or not self.trusted:
             return None
@@ -70,5 +80,5 @@ class StampClock:
             return None
         stamp: int = seconds * 1_000_000_000 + nanoseconds - self.offset_ns
         if stamp > now_ns:
-            return now_ns if stamp - now_ns < STEP_NS else None
+            return now_ns if stamp - now_ns < FUTURE_NS else None
         return stamp

@@ -1,7 +1,8 @@
 """Opening connections: DNS, TCP, proxy tunnel and TLS, each timed apart, so that none of them is in a TTFT.
 
-Names are resolved once per process and kept for a minute: hundreds of users that start together would otherwise queue
-for gevent's ten resolver threads and report that queue as the server's (gevent #1904).
+Names are resolved once per process and kept for a minute, and users that ask at the same time share one look-up, a
+failing one too: hundreds of users that start together would otherwise queue for gevent's ten resolver threads and
+report that queue as the server's (gevent #1904).
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ import ssl
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import gevent
-import gevent.lock
+import gevent.event
 import gevent.socket
 from gevent import monkey
 
@@ -25,6 +27,7 @@ from locust_llm.measure.record import Transit
 from locust_llm.wire.clock import RX_SOFTWARE_AND_REPORT, SO_TIMESTAMPING
 
 _socket: Any = monkey.get_original("socket", "socket")
+_getaddrinfo: Any = monkey.get_original("socket", "getaddrinfo")
 _SOL_SOCKET, _IPPROTO_TCP, _TCP_NODELAY = gevent.socket.SOL_SOCKET, gevent.socket.IPPROTO_TCP, gevent.socket.TCP_NODELAY
 
 NAME_KEPT_NS = 60_000_000_000
@@ -55,17 +58,43 @@ class Resolver:
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int], tuple[int, list[Any]]] = {}
-        self._locks: dict[tuple[str, int], gevent.lock.Semaphore] = {}
+        self._running: dict[tuple[str, int], Any] = {}
 
     def __call__(self, host: str, port: int) -> list[Any]:
+        """The addresses as getaddrinfo gives them; raises its OSError."""
         key = (host, port)
-        with self._locks.setdefault(key, gevent.lock.Semaphore()):
-            kept = self._known.get(key)
-            if kept is not None and time.monotonic_ns() - kept[0] < NAME_KEPT_NS:
-                return kept[1]
-            found: list[Any] = gevent.socket.getaddrinfo(host, port, type=gevent.socket.SOCK_STREAM)
-            self._known[key] = (time.monotonic_ns(), found)
-            return found
+        kept = self._known.get(key)
+        if kept is not None and time.monotonic_ns() - kept[0] < NAME_KEPT_NS:
+            return kept[1]
+        with suppress(OSError):
+            return _numeric(host, port)
+        running = self._running.get(key)
+        if running is None:
+            running = self._running[key] = gevent.event.AsyncResult()
+            gevent.spawn(self._look_up, key, running)  # of its own, so that a user that is killed takes no one along
+        found: list[Any] | OSError = running.get()
+        if isinstance(found, OSError):
+            raise type(found)(*found.args)
+        return found
+
+    def _look_up(self, key: tuple[str, int], asked: Any) -> None:
+        found: list[Any] | OSError
+        try:
+            addresses: list[Any] = gevent.socket.getaddrinfo(*key, type=gevent.socket.SOCK_STREAM)
+            self._known[key] = (time.monotonic_ns(), addresses)
+            found = addresses
+        except OSError as error:
+            found = error
+        except UnicodeError as error:  # not a name that DNS could hold
+            found = OSError(errno.EINVAL, str(error))
+        del self._running[key]
+        asked.set(found)
+
+
+def _numeric(host: str, port: int) -> list[Any]:
+    """The address that `host` spells out, which needs no look-up; OSError when it is a name."""
+    found: list[Any] = _getaddrinfo(host, port, type=gevent.socket.SOCK_STREAM, flags=gevent.socket.AI_NUMERICHOST)
+    return found
 
 
 resolve = Resolver()
@@ -94,11 +123,11 @@ class TLS:
                 self._object.do_handshake()
             except ssl.SSLWantReadError:
                 send_all(socket, self._outgoing.read())
-                gevent.socket.wait_read(socket.fileno())
-                data = socket.recv(65536)
-                if not data:
-                    raise ConnectionResetError(errno.ECONNRESET, "connection closed during the TLS handshake") from None
-                self._incoming.write(data)
+                self._incoming.write(_received(socket, "during the TLS handshake"))
+            except ssl.SSLError:
+                with suppress(OSError):  # tell the peer why, as far as it listens
+                    socket.send(self._outgoing.read())
+                raise
             else:
                 send_all(socket, self._outgoing.read())
                 return
@@ -111,22 +140,19 @@ class TLS:
         return self._outgoing.read()
 
     def decrypt(self, data: bytes) -> tuple[bytes, bool]:
-        """(plaintext that `data` completes, whether the peer has closed). Raises ssl.SSLError on garbage."""
+        """(plaintext that `data` completes, whether the peer said that it closes). Raises ssl.SSLError on garbage."""
         self._incoming.write(data)
         parts: list[bytes] = []
         try:
             while True:
-                part = self._object.read(65536)
-                if not part:
-                    return b"".join(parts), True
-                parts.append(part)
+                parts.append(self._object.read(65536))
         except ssl.SSLWantReadError:
             return b"".join(parts), False
         except ssl.SSLZeroReturnError:
             return b"".join(parts), True
 
     def pending(self) -> bytes:
-        """Protocol bytes (key updates) that TLS itself wants sent."""
+        """Protocol bytes (key updates, alerts) that TLS itself wants sent."""
         return self._outgoing.read()
 
 
@@ -138,6 +164,19 @@ def send_all(socket: Any, data: bytes) -> None:
             view = view[socket.send(view) :]
         except BlockingIOError:
             gevent.socket.wait_write(socket.fileno())
+
+
+def _received(socket: Any, when: str) -> bytes:
+    """The next bytes; ConnectionResetError when the peer closes instead."""
+    while True:
+        gevent.socket.wait_read(socket.fileno())
+        try:
+            data: bytes = socket.recv(65536)
+        except BlockingIOError:
+            continue
+        if not data:
+            raise ConnectionResetError(errno.ECONNRESET, f"connection closed {when}")
+        return data
 
 
 def open_connection(route: Route, transit: Transit, context: Callable[[], ssl.SSLContext]) -> tuple[Any, TLS | None]:
@@ -193,18 +232,17 @@ def _connect_any(addresses: list[Any]) -> Any:
 def _tunnel(socket: Any, route: Route) -> None:
     """Ask the proxy for a tunnel to the origin; raises ProxyRefused with the proxy's status."""
     assert route.proxy is not None
-    lines = [f"CONNECT {route.host}:{route.port} HTTP/1.1", f"Host: {route.host}:{route.port}"]
+    host = f"[{route.host}]" if ":" in route.host else route.host
+    lines = [f"CONNECT {host}:{route.port} HTTP/1.1", f"Host: {host}:{route.port}"]
     credentials = proxy_authorization(route.proxy)
     if credentials is not None:
         lines.append(f"Proxy-Authorization: {credentials}")
     send_all(socket, ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"))
     reply = b""
     while b"\r\n\r\n" not in reply:
-        gevent.socket.wait_read(socket.fileno())
-        data = socket.recv(4096)
-        reply += data
-        if not data or len(reply) > PROXY_REPLY_LIMIT:
-            raise ProxyRefused("the proxy closed the connection on CONNECT")
+        reply += _received(socket, "by the proxy on CONNECT")
+        if len(reply) > PROXY_REPLY_LIMIT:
+            raise ProxyRefused("the proxy's answer to CONNECT has no end")
     status = reply.split(b"\r\n", 1)[0].decode("latin-1", "replace")
     if status.split(" ")[1:2] != ["200"]:
         raise ProxyRefused(f"the proxy answered CONNECT with {status[:80]!r}")

@@ -1,0 +1,182 @@
+"""Connection: one open socket, and the reply that is being read from it.
+
+Theory of operation. `send` runs in the user's greenlet; everything that comes back is read by the Collector, in hub
+callbacks, through `_read`: bytes and the kernel's receive time first, then TLS if any, then the framing, into the
+reply's inbox. The greenlet sleeps at `bell`, which rings when there is something to look at. What the exchange cost and
+when it ended goes into its Transit as it happens.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import Any
+
+import httptools
+
+from locust_llm.measure.record import Clock, Transit
+from locust_llm.wire.clock import ANCILLARY_BYTES
+from locust_llm.wire.collector import Bell, collector
+from locust_llm.wire.connect import TLS, Route
+from locust_llm.wire.http1 import Http1Reply
+
+READ_SIZE = 65536
+LAST_READS = 16
+
+
+class UnaskedData(Exception):
+    """The server sent bytes that no request asked for."""
+
+
+class SendTimeout(Exception):
+    """The server took too long to take the request."""
+
+
+class Connection:
+    """One open socket. `error` is what closed it, if anything but its end; `reply` the one being read."""
+
+    __slots__ = (
+        "_clock",
+        "_collector",
+        "_fd",
+        "_lags",
+        "_recvmsg",
+        "_socket",
+        "_tls",
+        "bell",
+        "closed",
+        "cut",
+        "error",
+        "reply",
+        "route",
+        "transit",
+    )
+
+    def __init__(self, socket: Any, tls: TLS | None, route: Route) -> None:
+        self.route = route
+        self.closed = False
+        self.cut = False  # TLS ended without saying so: what came may not be all
+        self.error: Exception | None = None
+        self.reply: Http1Reply | None = None
+        self.transit = Transit()
+        self._socket = socket
+        self._fd: int = socket.fileno()
+        self._tls = tls
+        self._recvmsg = socket.recvmsg
+        self._collector = collector()
+        self._clock = self._collector.clock
+        self._lags = self._collector.lags
+        self.bell = Bell(self._collector)
+        self._collector.add(self._fd, self._read)
+
+    def send(self, data: bytes, reply: Http1Reply, transit: Transit, until_ns: int | None) -> None:
+        """Send a request; its reply will be read into `reply`. Raises SendTimeout.
+
+        Returns early when the connection is closed, or when the whole reply has come already (a refusal).
+        """
+        if self._tls is not None:
+            data = self._tls.encrypt(data)
+        self.reply, self.transit = reply, transit
+        self._collector.drain_due()
+        transit.sent_ns = time.monotonic_ns()
+        view = memoryview(data)
+        while view and not self.closed:
+            if reply.ended_ns is not None:
+                reply.keep_alive = False  # the server may still wait for the rest
+                return
+            try:
+                view = view[self._socket.send(view) :]
+            except BlockingIOError:
+                if not self._collector.wait_for_room(self._fd, self.bell, until_ns):
+                    raise SendTimeout from None
+            except OSError as error:
+                self._read_last_words()
+                self._fail(error)
+
+    def close(self) -> None:
+        """Close the socket; what has been read stays readable."""
+        if not self.closed:
+            self.closed = True
+            self._collector.remove(self._fd)
+            self._socket.close()
+            self.bell.ring()
+
+    def _read(self) -> None:
+        """Called by the collector when the socket can be read: stamp first."""
+        try:
+            data, ancillary, _, _ = self._recvmsg(READ_SIZE, ANCILLARY_BYTES)
+            now_ns = time.monotonic_ns()
+            if data:
+                self._take(self._stamp(ancillary, now_ns), data)
+            else:
+                self._end(now_ns, said=False)
+        except BlockingIOError:
+            return
+        except (OSError, httptools.HttpParserError, UnaskedData) as error:
+            self._fail(error)
+
+    def _stamp(self, ancillary: list[tuple[int, int, bytes]], now_ns: int) -> int:
+        """The time of a read; what it says of our own delay goes into the transit."""
+        transit = self.transit
+        stamp = self._clock.monotonic(ancillary, now_ns)
+        if stamp is None:
+            self._collector.unstamped += 1
+            transit.clock, transit.max_lag_ns = Clock.READ, None
+            stamp = now_ns
+        else:
+            lag_ns = now_ns - stamp
+            self._lags[(lag_ns * lag_ns).bit_length()] += 1
+            worst_ns = transit.max_lag_ns
+            if worst_ns is None:
+                if not transit.reads:
+                    transit.clock, transit.max_lag_ns = Clock.KERNEL, lag_ns
+            elif lag_ns > worst_ns:
+                transit.max_lag_ns = lag_ns
+        transit.reads += 1
+        return stamp
+
+    def _take(self, stamp: int, data: bytes) -> None:
+        self.transit.received_bytes += len(data)
+        said = False
+        if self._tls is not None:
+            data, said = self._tls.decrypt(data)
+            answer = self._tls.pending()
+            if answer:
+                with suppress(OSError):  # what came is worth more than the answer to a key update
+                    self._socket.send(answer)
+        if data:
+            reply = self.reply
+            if reply is None or reply.ended_ns is not None:
+                raise UnaskedData
+            if reply.feed(stamp, data):
+                self._look(reply)
+            if reply.merged:
+                self._collector.merged += 1
+                reply.merged = 0
+        if said:
+            self._end(stamp, said=True)
+
+    def _look(self, reply: Http1Reply) -> None:
+        """Something that the greenlet waits for has come."""
+        if reply.ended_ns is not None:
+            self.transit.end_ns = reply.ended_ns
+            self.transit = Transit()  # what comes later belongs to no request
+        self.bell.ring()
+
+    def _end(self, at_ns: int, *, said: bool) -> None:
+        """The server closes; `said` = by the TLS way of saying so, where there is TLS."""
+        self.cut = self._tls is not None and not said
+        self.transit.end_ns = at_ns
+        self.close()
+
+    def _fail(self, error: Exception) -> None:
+        if not self.closed:
+            self.error = error
+            self.transit.end_ns = time.monotonic_ns()
+            self.close()
+
+    def _read_last_words(self) -> None:
+        """The server will take no more; but it may have said why, and closed only then."""
+        for _ in range(LAST_READS):
+            if not self.closed:
+                self._read()
