@@ -1,0 +1,81 @@
+"""The servers that benchmarks run against, each on a core of its own: the embedded engine, and the one in C."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+HERE = Path(__file__).parent
+TTFT_MS, ITL_MS = 100, 20
+
+
+class NoCompiler(Exception):
+    """There is no C compiler here, or no Linux."""
+
+
+def pinned(core: int, command: Sequence[str]) -> list[str]:
+    """`command` on one core, where there are several and `taskset` is here."""
+    if (os.cpu_count() or 1) < 2 or shutil.which("taskset") is None:
+        return list(command)
+    return ["taskset", "-c", str(core), *command]
+
+
+def ahead_of_others() -> None:
+    """Run all that this process starts ahead of everything else on the machine (needs root); for busy machines."""
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))
+
+
+def build_truth_server(folder: Path) -> Path:
+    """Compile benchmarks/truth_server.c; raises NoCompiler."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None or sys.platform != "linux":
+        raise NoCompiler("the truth server needs gcc and Linux")
+    program = folder / "truth_server"
+    subprocess.run([compiler, "-O2", "-o", str(program), str(HERE / "truth_server.c")], check=True)
+    return program
+
+
+@contextmanager
+def running(command: Sequence[str], core: int) -> Iterator[str]:
+    """The URL of a server that says READY and ends with its standard input."""
+    with subprocess.Popen(pinned(core, command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        try:
+            yield server.stdout.readline().split()[1]
+        finally:
+            server.stdin.close()
+            server.wait(10)
+
+
+@contextmanager
+def truth_server(core: int, *, bursts: bool) -> Iterator[str]:
+    """The C server: 100 ms to the first token, 20 ms between tokens; in steps of all streams with `bursts`."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [str(build_truth_server(Path(folder))), "-t", str(TTFT_MS * 1000), "-i", str(ITL_MS * 1000)]
+        with running([*command, "-b"] if bursts else command, core) as url:
+            yield url
+
+
+@contextmanager
+def embedded_engine(core: int) -> Iterator[str]:
+    """The embedded engine in steps of 20 ms, its tokens telling when they were sent. All streams step together."""
+    command = [sys.executable, "-m", "locust_llm.sim", "--profile", "steady", "--entry-ms", str(TTFT_MS)]
+    with running([*command, "--any-model", "--emit-send-time", "--end-with-stdin"], core) as url:
+        yield url
+
+
+def truth_stats(url: str) -> dict[str, Any]:
+    """What the C server really sent."""
+    with urlopen(f"{url}/stats", timeout=10) as answer:
+        stats: dict[str, Any] = json.load(answer)
+    return stats
