@@ -93,25 +93,37 @@ class Counts:
 
     def merge(self, other: Counts) -> None:
         """Add all numbers of `other`."""
-        for name in NUMBERS:
+        for name in _NUMBERS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
-        for name in TALLIES:
+        for name in _TALLIES:
             mine = getattr(self, name)
             for label, count in getattr(other, name).items():
                 tally(mine, label, count)
 
     def pack(self) -> dict[str, Any]:
         """What is not zero, as plain values."""
-        return {name: value for name in NUMBERS + TALLIES if (value := getattr(self, name))}
+        return {name: value for name in _NUMBERS + _TALLIES if (value := getattr(self, name))}
+
+    def merge_packed(self, packed: dict[str, Any]) -> None:
+        """Add what `pack` of other counts gave."""
+        for name, value in packed.items():
+            mine = getattr(self, name)
+            if isinstance(value, dict):
+                for label, count in value.items():
+                    tally(mine, label, count)
+            else:
+                setattr(self, name, mine + value)
 
     @classmethod
     def unpack(cls, packed: dict[str, Any]) -> Counts:
         """The counts that `pack` described."""
-        return cls(**packed)
+        counts = cls()
+        counts.merge_packed(packed)
+        return counts
 
 
-NUMBERS: Final = tuple(f.name for f in fields(Counts) if f.type == "int")
-TALLIES: Final = tuple(f.name for f in fields(Counts) if f.type != "int")
+_NUMBERS: Final = tuple(f.name for f in fields(Counts) if f.type == "int")
+_TALLIES: Final = tuple(f.name for f in fields(Counts) if f.type != "int")
 
 
 def tally(counts: dict[str, int], label: str, count: int = 1) -> None:

@@ -48,7 +48,7 @@ class _Running:
 class Live:
     """The per-second half of RunStats. `stop_ns` is the instant from which on tokens are drain."""
 
-    __slots__ = ("_finished", "_origin", "_running", "_window", "offset_ns", "series", "stop_ns")
+    __slots__ = ("_ended", "_finished", "_origin", "_running", "_window", "offset_ns", "series", "stop_ns")
 
     def __init__(self, offset_ns: int) -> None:
         self.offset_ns = offset_ns
@@ -56,6 +56,7 @@ class Live:
         self.series = Series()
         self._window = Window()
         self._running: dict[int, _Running] = {}
+        self._ended: dict[int, array[int]] = {}
         self._origin: int | None = None
         self._finished: int | None = None
 
@@ -66,6 +67,8 @@ class Live:
     def progress(self, timeline: Timeline, counts: Counts) -> None:
         """Count the output events that a running request has got since the last call."""
         events = timeline.event_ns
+        if id(events) in self._ended:
+            return
         running = self._running.get(id(events))
         if running is None:
             running = self._running[id(events)] = _Running(events)
@@ -92,6 +95,7 @@ class Live:
         self._end(record, counts)
         events = record.event_ns
         running = self._running.pop(id(events), None)
+        self._ended[id(events)] = events
         seen = 0
         if running is not None:
             seen = running.seen
@@ -201,6 +205,10 @@ class Live:
             histograms = self._window.at(second)
             if histograms is not None and high > low:
                 histograms[ITL].add_checked(doubles[low * _DOUBLE : high * _DOUBLE])
+
+    def forget_ended(self) -> None:
+        """Whoever looks at running requests has begun a new round, in which those that have ended are not."""
+        self._ended.clear()
 
     def finish(self, until: int) -> None:
         """Keep the percentiles of all seconds up to `until`, and let the histograms go that no window needs."""

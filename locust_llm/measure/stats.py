@@ -16,9 +16,11 @@ Warm-up requests are counted apart and are in no other figure.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -87,7 +89,8 @@ class RunStats:
     def progress(self, timeline: Timeline) -> None:
         """Count the output events that a running request has got since the last call.
 
-        About once a second for each; never after its `add`, which would count its events a second time.
+        About once a second for each, all of them between two calls of `tick`: until the next `tick` a request that has
+        ended in the meantime is known and left alone; later its events would be counted a second time.
         """
         if timeline.event_ns and not timeline.warmup:
             self._note_sent(timeline.transit.sent_ns)
@@ -108,6 +111,7 @@ class RunStats:
         """About once a second: the gauges of this second, percentiles of those that are complete, and thinning."""
         oldest = min((timeline.started_ns for timeline in running if not timeline.warmup), default=None)
         age_s = None if oldest is None else (now_ns - oldest) / SECOND_NS
+        self._live.forget_ended()
         self.now_s = self._live.second(now_ns)
         self.series.at(self.now_s).gauge(age_s, users)
         if self.lag_s is not None:
@@ -149,17 +153,11 @@ class RunStats:
     def take_delta(self) -> dict[str, Any]:
         """What came since the last call, as plain values for a message; it is no longer in here afterwards."""
         names = list(self._names)
+        detail = [self._live.pack(names), [_pack(kept) for kept in self._names.values()]]
         delta = {
             "names": names,
-            "stats": [
-                [
-                    kept.counts.pack(),
-                    {key: histogram.pack() for key, histogram in kept.histograms.items()},
-                    {key: histogram.pack() for key, histogram in kept.lagged.items()},
-                ]
-                for kept in self._names.values()
-            ],
-            "live": self._live.pack(names),
+            "stats": [[kept.counts.pack()] for kept in self._names.values()],
+            "detail": zlib.compress(msgspec.msgpack.encode(detail), 1),
             "marks": [self.first_sent_s, self.stopped_s, self.all_running_s],
         }
         self._names = {}
@@ -168,13 +166,14 @@ class RunStats:
 
     def merge_delta(self, delta: dict[str, Any]) -> None:
         """Add what `take_delta` of another RunStats gave: each exactly once, in any order."""
-        for label, (counts, histograms, lagged) in zip(delta["names"], delta["stats"], strict=True):
+        live, histograms = msgspec.msgpack.decode(zlib.decompress(delta["detail"]))
+        for label, (counts,), packed in zip(delta["names"], delta["stats"], histograms, strict=True):
             name = self._name(label)
-            name.counts.merge(Counts.unpack(counts))
-            for mine, packed in ((name.histograms, histograms), (name.lagged, lagged)):
-                for key, data in packed.items():
+            name.counts.merge_packed(counts)
+            for mine, parts in zip((name.histograms, name.lagged), packed, strict=True):
+                for key, data in parts.items():
                     _histogram(mine, key).merge_packed(data)
-        self._live.merge_packed(delta["live"], delta["names"])
+        self._live.merge_packed(live, delta["names"])
         first_sent, stopped, all_running = delta["marks"]
         self.first_sent_s = _of_both(min, self.first_sent_s, first_sent)
         self.stopped_s = _of_both(max, self.stopped_s, stopped)
@@ -284,6 +283,10 @@ class RunStats:
         if kept is None:
             kept = self._names[name] = _Name()
         return kept
+
+
+def _pack(name: _Name) -> list[dict[str, bytes]]:
+    return [{key: histogram.pack() for key, histogram in part.items()} for part in (name.histograms, name.lagged)]
 
 
 def _lagged(record: RequestRecord) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import msgpack
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from locust_llm.measure.histogram import Histogram
@@ -43,6 +43,7 @@ def same(a: Histogram, b: Histogram) -> bool:
     return math.isclose(left.pop("sum"), right.pop("sum"), rel_tol=1e-9, abs_tol=1e-12) and left == right
 
 
+@settings(deadline=None)
 @given(samples, st.sampled_from(QUANTILES))
 def test_percentile_is_the_nearest_rank_within_its_error(numbers: list[float], q: float) -> None:
     found = histogram(numbers).percentile(q)
@@ -51,12 +52,14 @@ def test_percentile_is_the_nearest_rank_within_its_error(numbers: list[float], q
     assert min(numbers) <= found <= max(numbers)
 
 
+@settings(deadline=None)
 @given(samples)
 def test_percentiles_rise_with_q(numbers: list[float]) -> None:
     found = [histogram(numbers).percentile(q) for q in QUANTILES]
     assert found == sorted(found, key=lambda value: -1.0 if value is None else value)
 
 
+@settings(deadline=None)
 @given(samples)
 def test_count_sum_smallest_and_largest_are_exact(numbers: list[float]) -> None:
     found = histogram(numbers)
@@ -65,6 +68,7 @@ def test_count_sum_smallest_and_largest_are_exact(numbers: list[float]) -> None:
     assert found.mean == pytest.approx(math.fsum(numbers) / len(numbers), rel=1e-12)
 
 
+@settings(deadline=None)
 @given(st.lists(samples, max_size=5))
 def test_merging_equals_adding_everything(parts: list[list[float]]) -> None:
     everything = histogram([number for part in parts for number in part])
@@ -75,12 +79,14 @@ def test_merging_equals_adding_everything(parts: list[list[float]]) -> None:
     assert same(packed, everything)
 
 
+@settings(deadline=None)
 @given(samples)
 def test_a_histogram_survives_json(numbers: list[float]) -> None:
     whole = histogram(numbers)
     assert same(Histogram.from_dict(json.loads(json.dumps(whole.to_dict()))), whole)
 
 
+@settings(deadline=None)
 @given(st.lists(values, min_size=1, max_size=50), st.integers(1, 4))
 def test_many_at_once_equal_one_by_one(numbers: list[float], times: int) -> None:
     at_once = Histogram()

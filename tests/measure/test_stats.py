@@ -251,3 +251,19 @@ def test_the_number_of_labels_is_bounded_d70() -> None:
     stats = fed(*(record((), outcome=Outcome.FAILED, error=f"error {i}") for i in range(500)))
     assert len(stats.counts().errors) <= 65
     assert sum(stats.counts().errors.values()) == 500
+
+
+def test_a_look_at_a_request_that_has_just_ended_counts_nothing() -> None:
+    """Between two ticks the second hand may pause, and a request it was about to look at may end."""
+    stats = RunStats(OFFSET)
+    timeline = running()
+    timeline.output(ns(100))
+    stats.started("chat", timeline.started_ns)
+    stats.progress(timeline)
+    timeline.output(ns(200))
+    timeline.done(ns(200))
+    stats.add(timeline.freeze(ns(200)))
+    stats.progress(timeline)
+    stats.tick(T0 + 9 * SECOND, ())
+    assert sum(point.output_tokens for point in stats.points()) == 2
+    assert stats.series.open_events() == {}

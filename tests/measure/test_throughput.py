@@ -126,16 +126,17 @@ def test_names_share_the_throughput() -> None:
 
 
 def test_old_seconds_are_folded_and_the_windows_still_hold() -> None:
-    """A run of two hours: the steady window begins at the next whole row, its rate is exact."""
+    """A run of more than an hour: the steady window begins at the next whole row, its rate is exact."""
     stats = RunStats(OFFSET)
-    for second in range(7200):
+    for second in range(4000):
         begun = second * 1000.0
         stats.started("chat", ns(begun))
         stats.add(record((begun + 100, begun + 900), n=50 + second % 10, sent=begun))
-        stats.tick(T0 + (second + 1) * SECOND, ())
+        if second % 5 == 0:
+            stats.tick(T0 + second * SECOND, ())
         if second == 12:
             stats.mark_all_users_running(ns(12_345))
-    stats.mark_stop(ns(7_200_000))
+    stats.mark_stop(ns(4_000_000))
     steady, run = steady_throughput(stats), run_throughput(stats)
     assert steady is not None
     assert run is not None
