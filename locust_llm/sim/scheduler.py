@@ -141,6 +141,7 @@ class Scheduler:
 
     def cancel(self, sequence: Sequence, now_ns: int) -> None:
         """Takes a sequence out, wherever it is."""
+        self._kv_blocked = False  # whoever is first in the queue then may fit: the next boundary looks again
         if sequence.state == "entering":
             self._entering -= 1
         elif sequence.state == "waiting":
@@ -168,7 +169,6 @@ class Scheduler:
         unwritten = 1 if sequence.state in ("decoding", "stalled") else 0
         self.kv_used -= sequence.prompt_tokens + sequence.tokens - unwritten
         self.running -= 1
-        self._kv_blocked = False  # until the next boundary looks again
 
     def _end(self, sequence: Sequence, outcome: Outcome, now_ns: int) -> None:
         sequence.state, sequence.outcome, sequence.ended_ns = "ended", outcome, now_ns

@@ -170,11 +170,13 @@ def test_a_preempted_request_comes_back_before_those_that_wait() -> None:
     assert waiting.started_ns == older.ended_ns
 
 
-def test_room_that_a_cancelled_request_leaves_is_used_at_the_next_boundary() -> None:
-    """One decodes on while a stalled one, whose KV the third waits for, is cancelled."""
-    settings = replace(PLAIN, kv_tokens=140, faults=(Fault("stall", 0.5, 9.0),), seed=29)
-    arrivals = [Arrival(0, 20, 60), Arrival(0, 60, 60, cancelled_ns=400 * MS), Arrival(100 * MS, 60, 5)]
-    for bulk in (False, True):
-        run = play(settings, arrivals, bulk=bulk)
-        assert [bool(sequence.stall_ns) for sequence in run.sequences()] == [False, True, False]
-        assert run.sequence(2).started_ns == 400 * MS
+@pytest.mark.parametrize("bulk", [False, True], ids=["step by step", "in bulk"])
+@pytest.mark.parametrize("leaver", ["preempted", "stalled"])
+def test_room_that_a_cancelled_request_leaves_is_used_at_the_next_boundary(leaver: str, bulk: bool) -> None:
+    """One decodes on; the second, whose going lets the third in, is cancelled in the middle of a step."""
+    faults, kv_tokens = ((Fault("stall", 0.5, 9.0),), 138) if leaver == "stalled" else ((), 130)
+    settings = replace(PLAIN, kv_tokens=kv_tokens, faults=faults, seed=22)
+    run = play(settings, [Arrival(0, 20, 60), Arrival(0, 60, 60, cancelled_ns=405 * MS), Arrival(MS, 60, 5)], bulk=bulk)
+    _, left, third = run.sequences()
+    assert (bool(left.stall_ns), bool(left.preemptions)) == (leaver == "stalled", leaver == "preempted")
+    assert third.started_ns == 410 * MS
