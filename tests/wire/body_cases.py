@@ -211,6 +211,7 @@ DOCUMENTS = [
     Case("D59a something else", [(9, b'{"status": "ok"}')], failed("unexpected answer", detail='{"status": "ok"}')),
     Case("D59a no choices", [(9, b'{"choices": []}')], failed("unexpected answer")),
     Case("D59a a list", [(9, b"[1]")], failed("unexpected answer")),
+    Case("D59a a list of objects", [(9, b'[{"error": null}]')], failed("unexpected answer")),
     Case("D59a cut off", [(9, said({"content": "Hi"})[:60])], failed("truncated stream"), clean=False),
     Case("D59a cut off, though it ended well", [(9, said({"content": "Hi"})[:60])], failed("truncated stream")),
     Case(

@@ -50,6 +50,7 @@ CASES = [
         [
             (10, C("error", error=None)),
             (20, C(': {"error"', error={})),
+            (25, delta({}, error={"message": "", "code": None})),
             (30, delta({}, finish="stop", error="") + DONE),
         ],
         OK | {"text": 'error: {"error"', "TTFT": 10, "events": 2},

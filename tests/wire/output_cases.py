@@ -148,6 +148,11 @@ OTHER_CHANNELS = [
         OK | {"events": 1, "text": "a", "tools": []},
     ),
     Case(
+        "D36 text beside an empty piece",
+        [(10, delta({"content": "a", "tool_calls": [{"index": 0, "function": {"arguments": ""}}]}) + STOP + DONE)],
+        OK | {"TTFC": 10, "events": 1},
+    ),
+    Case(
         "D36 empty pieces are no output",
         [
             (10, _arguments("")),

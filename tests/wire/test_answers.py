@@ -13,7 +13,7 @@ from tests.wire.playing import Case, assert_as_expected, bytewise, cuts, play
 
 TABLES = [error_cases, output_cases, usage_cases, ending_cases, framing_cases, body_cases]
 CASES = [case for table in TABLES for case in table.CASES]
-LONG_BYTES = 4000  # longer cases are cut at about 200 places
+LONG_BYTES = 2000  # longer cases are cut at about 200 places
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from locust_llm.wire.document import read_document
@@ -62,6 +62,7 @@ def comparable(chunk: Chunk | None) -> Any:
     return repr(chunk)
 
 
+@settings(deadline=None)
 @given(chunks)
 def test_both_ways_agree(document: dict[str, Any]) -> None:
     data = json.dumps(document).encode()

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from locust_llm.wire import failures
@@ -150,6 +150,7 @@ def test_redact(text: str, expected: str) -> None:
     assert failures.redact(text, ["topsecret", "topsecret2", "", " "]) == expected
 
 
+@settings(deadline=None)
 @given(st.text(min_size=4, max_size=20).filter(lambda key: key.strip() and "*" not in key), st.text(), st.text())
 def test_a_known_secret_never_stays(key: str, before: str, after: str) -> None:
     assert key.strip() not in failures.redact(before + key + after, [key])
@@ -212,6 +213,7 @@ documents = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(documents)
 def test_no_error_shape_breaks_it(document: object) -> None:
     failures.LABELS.reset()

@@ -85,6 +85,7 @@ def cut_bodies(draw: st.DrawFn) -> tuple[bytes, list[bytes]]:
     return body, [body[start:end] for start, end in itertools.pairwise([0, *places, len(body)])]
 
 
+@settings(deadline=None)
 @given(cut_bodies())
 @example((b"data: a\r\n\r\ndata: b", [b"data: a\r\n\r", b"\ndata: b"]))
 @example((b"data: a\n\r\ndata: b\r\rdata: c\r\n\r\n", [b"data: a\n\r", b"", b"\ndata: b\r\rdata: c\r\n\r\n"]))
@@ -96,6 +97,7 @@ def test_any_cut_gives_the_events_of_the_standard(cut: tuple[bytes, list[bytes]]
     assert said(events) == by_the_standard(body)
 
 
+@settings(deadline=None)
 @given(bodies())
 def test_byte_by_byte_each_event_has_the_time_of_the_byte_that_ended_it(body: bytes) -> None:
     events, rest = read([body[place : place + 1] for place in range(len(body))])

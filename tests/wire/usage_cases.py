@@ -160,11 +160,11 @@ USAGE = [
 ]
 
 
-def _logged(content: str, count: int) -> bytes:
+def _logged(content: str, count: int, **chunk: Any) -> bytes:
     """An event with that many logprobs."""
     entry = {"token": "t", "logprob": -0.5, "bytes": [1], "top_logprobs": []}
     choice = {"index": 0, "delta": {"content": content}, "logprobs": {"content": [entry] * count}}
-    return event({"choices": [choice]})
+    return event({"choices": [choice]} | chunk)
 
 
 LOGPROBS = [
@@ -182,6 +182,11 @@ LOGPROBS = [
         "usage outweighs logprobs",
         [(10, event({"choices": [{"delta": {"content": "a"}, "token_ids": [1]}], "usage": usage(1, 2)}) + STOP + DONE)],
         OK | {"N": 2, "tokens": [2]},
+    ),
+    Case(
+        "usage in the last event alone tells nothing of it, its logprobs do",
+        [(10, _logged("a", 1)), (20, _logged("bc", 2, usage=usage(4, 3)) + STOP + DONE)],
+        OK | {"N": 3, "tokens": [1, 2], "TPOT": 5},
     ),
     Case(
         "an event without logprobs counts as one token",
