@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any, NoReturn, TypeVar
 
-from locust_llm.sim.answers import parse_answer_length
+from locust_llm.sim.answers import AnswerLength, parse_answer_length
 from locust_llm.sim.faults import parse_fault
 from locust_llm.sim.profiles import PROFILES
 from locust_llm.sim.settings import EngineSettings, ServerSettings
@@ -36,6 +36,19 @@ def _spelled(parse: Callable[[str], _T]) -> Callable[[str], _T]:
     return convert
 
 
+def _profile(name: str) -> dict[str, Any]:
+    if name not in PROFILES:
+        raise ValueError(f"unknown profile {name!r}: use one of {', '.join(sorted(PROFILES))}")
+    return PROFILES[name]
+
+
+def _eos_rate(text: str) -> AnswerLength:
+    try:
+        return parse_answer_length(f"geometric:{float(text)}")
+    except ValueError:
+        raise ValueError(f"the rate lies above 0 and is at most 1, not {text}") from None
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Adds every option to a parser. Engine options default to None, so that a profile's values stand behind them."""
     server = parser.add_argument_group("server")
@@ -56,7 +69,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     server.add_argument("--overreport", type=float, default=0.0, metavar="SHARE", help="add this share to usage")
     server.add_argument("--end-with-stdin", action="store_true", help="end when standard input ends")
     engine = parser.add_argument_group("engine")
-    engine.add_argument("--profile", choices=sorted(PROFILES), help="start from a named engine; other options override")
+    engine.add_argument(
+        "--profile",
+        type=_spelled(_profile),
+        metavar="NAME",
+        help=f"start from a named engine, which other options change: {', '.join(sorted(PROFILES))}",
+    )
     _add_engine_options(engine)
 
 
@@ -87,7 +105,7 @@ def _add_engine_options(group: argparse._ArgumentGroup) -> None:
     add("--default-max-tokens", int, "N", "answer limit of a request that names none (default 256)")
     add("--answer-tokens", _spelled(parse_answer_length), "LENGTH", "natural answer length: N, uniform:LOW:HIGH, "
         "normal:MEAN:SD, lognormal:MEDIAN:SIGMA or geometric:RATE (default: up to max_tokens)")  # fmt: skip
-    add("--eos-rate", float, "RATE", "short for --answer-tokens geometric:RATE")
+    add("--eos-rate", _spelled(_eos_rate), "RATE", "short for --answer-tokens geometric:RATE")
     group.add_argument(
         "--fault",
         type=_spelled(parse_fault),
@@ -100,17 +118,16 @@ def _add_engine_options(group: argparse._ArgumentGroup) -> None:
 
 def settings_of(options: argparse.Namespace) -> tuple[EngineSettings, ServerSettings]:
     """Makes settings of parsed options; raises ValueError with one sentence when they make no sense."""
-    values: dict[str, Any] = dict(PROFILES[options.profile]) if options.profile is not None else {}
+    values: dict[str, Any] = dict(options.profile) if options.profile is not None else {}
     for field in fields(EngineSettings):
         value = getattr(options, field.name, None)
         if value is not None:
             values[field.name] = value
-    if options.eos_rate is not None:
-        if options.answer_tokens is not None:
-            raise ValueError("--eos-rate and --answer-tokens exclude each other.")
-        values["answers"] = parse_answer_length(f"geometric:{options.eos_rate}")
-    elif options.answer_tokens is not None:
-        values["answers"] = options.answer_tokens
+    if options.eos_rate is not None and options.answer_tokens is not None:
+        raise ValueError("--eos-rate and --answer-tokens exclude each other.")
+    answers = options.eos_rate if options.eos_rate is not None else options.answer_tokens
+    if answers is not None:
+        values["answers"] = answers
     if options.fault is not None:
         values["faults"] = tuple(options.fault)
     engine = EngineSettings(**values)
