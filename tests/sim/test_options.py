@@ -66,14 +66,16 @@ MISTAKES = [
      "constant, uniform, normal, lognormal, geometric."),
     ("--answer-tokens normal:3", "argument --answer-tokens: normal takes 2 numbers, as in normal:100:100."),
     ("--answer-tokens uniform:9:3", "argument --answer-tokens: 'uniform:9:3' has its low end above its high end."),
-    ("--answer-tokens geometric:2", "argument --answer-tokens: the rate of a geometric answer length must be at most 1."),
+    ("--answer-tokens geometric:2", "argument --answer-tokens: the rate of a geometric answer length must be "
+     "at most 1."),
     ("--eos-rate 0.1 --answer-tokens 9", "--eos-rate and --answer-tokens exclude each other."),
-    ("--eos-rate 0", "'geometric:0.0' needs finite numbers, the first greater than 0."),
+    ("--eos-rate 0", "argument --eos-rate: the rate lies above 0 and is at most 1, not 0."),
+    ("--eos-rate x", "argument --eos-rate: the rate lies above 0 and is at most 1, not x."),
     ("--port 70000", "--port must lie between 0 and 65535, not 70000."),
     ("--tokens-per-chunk 0", "--tokens-per-chunk must be at least 1, not 0."),
     ("--overreport -0.1", "--overreport must be 0 or more, not -0.1."),
-    ("--profile fast", "argument --profile: invalid choice: 'fast' (choose from 'bounded', 'chat', 'kv', 'limited', "
-     "'linear', 'prefill', 'roofline', 'slots', 'steady')."),
+    ("--profile fast", "argument --profile: unknown profile 'fast': use one of bounded, chat, kv, limited, linear, "
+     "prefill, roofline, slots, steady."),
     ("--sluts 3", "unrecognized arguments: --sluts 3."),
 ]  # fmt: skip
 
