@@ -95,22 +95,21 @@ def itl_per_token_ms(record: RequestRecord) -> tuple[NDArray[np.float64], NDArra
     known = np.frombuffer(tokens, dtype=np.int64) > 0
     if known.mean() < TOKENS_KNOWN_SHARE:
         return None
-    gaps, weights = _gaps(record)
+    gaps, ends = _gaps(record)
+    weights = np.frombuffer(tokens, dtype=np.int64)[ends]
     keep = weights > 0
     return gaps[keep] * _MS / weights[keep], weights[keep]
 
 
-def _gaps(record: RequestRecord) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(gap in ns, tokens of the event that ends it or 0) per choice, joined in choice order."""
+def _gaps(record: RequestRecord) -> tuple[NDArray[np.int64], slice | NDArray[np.int64]]:
+    """(gaps in ns per choice, joined in choice order; where the events stand that end them)."""
     times = np.frombuffer(record.event_ns, dtype=np.int64)
-    told = record.event_tokens
-    tokens = np.frombuffer(told, dtype=np.int64) if told is not None else np.zeros(len(times), np.int64)
     if record.event_choice is None:
-        return times[1:] - times[:-1], tokens[1:]
+        return times[1:] - times[:-1], slice(1, None)
     choice = np.frombuffer(record.event_choice, dtype=np.int64)
     order = np.argsort(choice, kind="stable")
     same = np.diff(choice[order]) == 0
-    return np.diff(times[order])[same], tokens[order][1:][same]
+    return np.diff(times[order])[same], order[1:][same]
 
 
 def decode_span(record: RequestRecord) -> tuple[float, int] | None:
