@@ -194,6 +194,7 @@ class Live:
     def _feed_itl(self, gaps: NDArray[np.float64], positions: NDArray[np.int64] | None, first: int, bins: Bins) -> None:
         """Gaps that end at `positions`; None: at max(first, 1) and every event after it."""
         doubles = gaps.tobytes()
+        window = self._window
         base = max(first, 1)
         for second, begin, end in bins:
             if end <= base:
@@ -202,7 +203,7 @@ class Live:
                 low, high = max(begin - base, 0), end - base
             else:
                 low, high = positions.searchsorted((begin, end))
-            histograms = self._window.at(second)
+            histograms = window.at(second)
             if histograms is not None and high > low:
                 histograms[ITL].add_checked(doubles[low * _DOUBLE : high * _DOUBLE])
 

@@ -17,7 +17,7 @@ Warm-up requests are counted apart and are in no other figure.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -42,6 +42,11 @@ LOCAL_LAG_S: Final = 2
 
 REPORT_LAG_S: Final = 5
 """The same on a master: one report interval (3 s) more."""
+
+
+_METRICS: Final[tuple[tuple[str, Callable[[RequestRecord], Any], bool, bool], ...]] = tuple(
+    (metric.key, metric.of, metric.pooled, metric.timing) for metric in DISTRIBUTIONS
+)
 
 
 class _Name:
@@ -234,26 +239,28 @@ class RunStats:
         if _lagged(record):
             counts.lagged += 1
             timings = name.lagged
-        for metric in DISTRIBUTIONS:
-            value = metric.of(record)
+        for key, of, pooled, timing in _METRICS:
+            value = of(record)
             if value is None:
                 continue
-            key = metric.key
             if key == TPOT:
                 counts.tpot_judged += 1
                 if (record.output_tokens or 0) < self.min_tokens:
                     counts.tpot_left_out += 1
                     continue
-            histogram = _histogram(timings if metric.timing else plain, key)
+            histograms = timings if timing else plain
+            histogram = histograms.get(key)
+            if histogram is None:
+                histogram = histograms[key] = Histogram()
             try:
-                if isinstance(value, np.ndarray):
-                    histogram.add_many(value)
-                    if key == ITL and len(value) > 0:
-                        itl_ms = value
+                if not pooled:
+                    histogram.add(value)
                 elif isinstance(value, tuple):
                     histogram.add_weighted(*value)
-                else:
-                    histogram.add(value)
+                elif len(value):
+                    histogram.add_many(value)
+                    if key == ITL:
+                        itl_ms = value
             except ValueError:
                 counts.clock_faults += 1
         return itl_ms
