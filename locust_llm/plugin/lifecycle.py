@@ -16,7 +16,6 @@ from typing import Any
 
 import gevent
 import gevent.event
-from locust.exception import StopTest
 
 from locust_llm.plugin.interrupts import Interrupts
 from locust_llm.plugin.master import Master
@@ -109,21 +108,22 @@ class Lifecycle:
             self._abort(str(error))
 
     def _abort(self, sentence: str) -> None:
-        """End the test that was about to start, show why, and leave the web UI."""
+        """End the test that was about to start, show why, and leave the web UI.
+
+        Not by StopTest, which Locust takes for a crash: a traceback, and on a master a test that never ends.
+        """
+        logger.error("%s", sentence)
+        if self._worker is not None:  # it came late, with the load already on: leave as on Ctrl-C
+            self._interrupts.raise_in_main(KeyboardInterrupt())
+            raise gevent.GreenletExit
         self.runner.log_exception("locust_llm", sentence, sentence)
+        self.runner.update_state("stopped")
+        self.runner.shape_last_tick = None
+        self.runner._users_dispatcher = None
+        self.environment.events.test_stop.fire(environment=self.environment)
         if self._headless:
             self.environment.process_exit_code = 1
-        if self._worker is not None:  # it came late, with the load already on: leave as on Ctrl-C
-            logger.error("%s", sentence)
-            self._interrupts.raise_in_main(KeyboardInterrupt())
-        elif self._master is None:
-            raise StopTest(sentence)
-        else:  # StopTest is an unhandled exception on a master
-            logger.error("%s", sentence)
-            self.runner._users_dispatcher = None
-            self.environment.events.test_stop.fire(environment=self.environment)
-            if self._headless:
-                self._master.dismiss()
+            gevent.spawn(self._master.dismiss if self._master is not None else self.runner.quit)
         raise gevent.GreenletExit
 
     def _on_spawning_complete(self, user_count: int, **_: Any) -> None:

@@ -12,12 +12,14 @@ spawning, or move the users of those that have left to those that are about to.
 
 from __future__ import annotations
 
+import functools
 import logging
 import math
 import time
 from typing import Any
 
 import gevent
+from locust import argument_parser
 
 from locust_llm.plugin.session import Session
 from locust_llm.wire.target import ConfigurationError
@@ -46,6 +48,9 @@ class Worker:
 
     def install(self) -> None:
         """Listen to the master."""
+        # For each option of each spawn message Locust's worker makes all of its options anew: together half a second
+        # and more, in which no stream is read and no heartbeat sent.
+        argument_parser.default_args_dict = functools.cache(argument_parser.default_args_dict)
         self.environment.events.report_to_master.add_listener(self._on_report_to_master)
         self.runner.register_message(CHECK, self._on_check, concurrent=True)
         self.runner.register_message(FINISH, self._on_finish, concurrent=True)
