@@ -255,7 +255,7 @@ class _Watch:
         session = self._session
         if session.run != self._run:
             return
-        session.listener.ended(record)
+        session.listener.ended(record, self._user.number)
         events.fire(
             self._user.environment, record, context=self._context, exception=exception, simulated=session.simulated
         )

@@ -55,7 +55,8 @@ class Listener:
         self.running: set[Timeline] = set()
         self.health: dict[str, Health] = {}
         self.on_tick: list[Callable[[], None]] = []
-        self.on_ended: list[Callable[[RequestRecord], None]] = []
+        self.step_health: dict[str, Health] = {}
+        self.on_ended: list[Callable[[RequestRecord, int], None]] = []
         self._worker = worker
         self._master = master
         self._probe = LagProbe()
@@ -87,14 +88,14 @@ class Listener:
         """A request's stream is over; its verdict may still be to come."""
         self.running.discard(timeline)
 
-    def ended(self, record: RequestRecord) -> None:
-        """A request has ended and its verdict is final."""
+    def ended(self, record: RequestRecord, user: int = 0) -> None:
+        """A request has ended and its verdict is final; `user` tells users apart, over all processes."""
         transit = record.transit
         if transit.clock is Clock.READ:  # these stamps are as late as the hub was
             transit.max_lag_ns = self._probe.worst_ns(record.started_ns, record.ended_ns)
         self.stats.add(record)
         for hear in self.on_ended:
-            hear(record)
+            hear(record, user)
 
     # -- the second hand ---------------------------------------------------------------------------------------
 
@@ -115,7 +116,7 @@ class Listener:
         users = None if self._worker else self.environment.runner.user_count if self.environment.runner else None
         stats.tick(time.monotonic_ns(), self.running, users)
         if not self._worker:
-            self._own_health.add(*self._probe.take())
+            self._add_health("master" if self._master else "local", *self._probe.take())
 
     def finish(self) -> None:
         """The test is over and drained: bring everything up to date once more."""
@@ -143,13 +144,15 @@ class Listener:
         """Add a worker's report; each exactly once, in any order."""
         self.stats.merge_delta(report["stats"])
         self.stats.carry(report["carried"])
-        health = self.health.setdefault(worker, Health())
-        health.lag_ms.merge_packed(report["lag"])
-        health.cpu_percent.merge_packed(report["cpu"])
+        lag_ms, cpu_percent = Histogram(), Histogram()
+        lag_ms.merge_packed(report["lag"])
+        cpu_percent.merge_packed(report["cpu"])
+        self._add_health(worker, lag_ms, cpu_percent)
 
-    @property
-    def _own_health(self) -> Health:
-        return self.health.setdefault("master" if self._master else "local", Health())
+    def _add_health(self, process: str, lag_ms: Histogram, cpu_percent: Histogram) -> None:
+        """Add samples to the whole run's, and to those of the step that is measured."""
+        for kept in (self.health, self.step_health):
+            kept.setdefault(process, Health()).add(lag_ms, cpu_percent)
 
     # -- resets ------------------------------------------------------------------------------------------------
 

@@ -153,6 +153,16 @@ OPTIONS: tuple[Option, ...] = (
         "N",
         minimum=0,
     ),
+    Option(
+        "--llm-shape",
+        str,
+        "",
+        "Run steps of load: 'sweep' (the loads of --llm-steps) or 'knee' (search for the queueing knee)",
+        choices=("", "sweep", "knee"),
+    ),
+    Option("--llm-steps", str, "1,4,8,16", "Sweep: the numbers of users", "N,N,…"),
+    Option("--llm-max-users", int, 256, "Knee: the most users to try", "N", minimum=1),
+    Option("--llm-step-time", float, 120.0, "Sweep and knee: the longest a step may take, in seconds", "S", minimum=5),
     Option("--llm-json", str, "", "Write the run document (JSON: everything known of the run) here", "FILE"),
     Option("--llm-html", str, "", "Write a self-contained HTML report here", "FILE"),
     Option(

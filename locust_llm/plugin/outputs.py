@@ -84,7 +84,7 @@ class Outputs:
         prefix = getattr(options, "csv_prefix", None)
         return str(prefix) if prefix and not self.session.is_worker else ""
 
-    def _keep_record(self, record: Any) -> None:
+    def _keep_record(self, record: Any, user: int) -> None:
         if self._records is not None:
             self._records.add(record)
 

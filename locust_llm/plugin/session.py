@@ -16,12 +16,14 @@ from weakref import WeakKeyDictionary
 
 from locust.runners import MasterRunner, WorkerRunner
 
+from locust_llm.analysis.step import StepResult
 from locust_llm.measure.stats import RunStats
 from locust_llm.plugin import rows
 from locust_llm.plugin.engine import EmbeddedEngine
 from locust_llm.plugin.listener import Listener
 from locust_llm.plugin.open_load import OpenLoad
 from locust_llm.plugin.settings import Settings
+from locust_llm.plugin.steps import StepRows, StepRun
 from locust_llm.wire.api import APIS
 from locust_llm.wire.client import ClientConfig, LLMClient, Quirks, ssl_context
 from locust_llm.wire.credentials import credentials
@@ -51,8 +53,12 @@ class Session:
         self.engine_url = ""
         self.listener = Listener(environment, worker=self.is_worker, master=self.is_master)
         self.open_load = OpenLoad(self)
+        self.step_rows = StepRows(self)
+        self.steps: StepRun | None = None
+        self.on_step: list[Callable[[StepResult], None]] = []
         self.reports: list[Report] = []
         self.prompts: Callable[[], str] = Prompts()
+        self._users = 0
         self._engine: EmbeddedEngine | None = None
         self._quirks = Quirks()
         self._configs: dict[tuple[str | None, str], ClientConfig] = {}
@@ -171,6 +177,12 @@ class Session:
                 return trouble
         return None
 
+    def next_user(self) -> int:
+        """A number for a new user, unique over all processes of a run."""
+        self._users += 1
+        worker = getattr(self.environment.runner, "worker_index", 0)
+        return (max(worker, 0) << 32) + self._users
+
     # -- during a test: every process -------------------------------------------------------------------------
 
     def begin(self) -> None:
@@ -182,6 +194,8 @@ class Session:
         self.lost = {}
         self.listener.begin(self.settings.min_tokens)
         self.open_load.begin()
+        self.step_rows.begin()
+        self.steps = None
         rows.keep_metrics_apart(self.environment.stats)
 
     def _read_settled(self) -> None:

@@ -40,6 +40,10 @@ class Settings:
     rate_ramp: float
     arrivals_file: str
     max_in_flight: int
+    shape: str
+    steps: str
+    max_users: int
+    step_time: float
     json: str
     html: str
     records: str

@@ -8,7 +8,7 @@ from typing import Any
 
 from locust import events
 
-from locust_llm.plugin import options, web
+from locust_llm.plugin import options, shapes, web
 from locust_llm.plugin.lifecycle import Lifecycle
 from locust_llm.plugin.outputs import Outputs
 from locust_llm.plugin.session import session_of
@@ -26,7 +26,13 @@ def _on_init(environment: Any, **_: Any) -> None:
     except ConfigurationError as error:
         logging.getLogger(__name__).error("%s", error)
         sys.exit(1)
+    try:
+        shapes.install(environment, session)
+    except ConfigurationError as error:
+        logging.getLogger(__name__).error("%s", error)
+        sys.exit(1)
     session.open_load.install()
+    session.step_rows.install()
     outputs = Outputs(session)
     outputs.install()
     web.install(environment, lambda: view_of(session))

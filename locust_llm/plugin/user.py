@@ -29,6 +29,7 @@ class LLMUser(User):
     def __init__(self, environment: Any) -> None:
         super().__init__(environment)
         self.session = session_of(environment)
+        self.number = self.session.next_user()
         self.client = UserCalls(self)
 
     def prompt(self) -> str:
