@@ -173,9 +173,9 @@ def _live(view: RunView) -> Iterator[str]:
         yield f"{number(sum(p.output_tokens for p in points) / span_s)} tok/s"
         yield f"TTFT {_pair(last.ttft_ms)}"
         yield f"ITL {_pair(last.itl_ms)}"
-    yield f"{counts.in_flight:,} in flight"
     if counts.failed:
         yield f"{counts.failed:,} failed"
+    yield f"{counts.in_flight:,} in flight"
     age_s = points[-1].oldest_age_s if points else None
     if age_s is not None and age_s > LIVE_S:
         yield f"oldest {number(age_s)} s"

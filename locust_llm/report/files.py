@@ -10,12 +10,12 @@ from pathlib import Path
 def write_whole(path: str | os.PathLike[str], text: Iterable[str]) -> None:
     """Write UTF-8 text so that a reader finds the old file or the new one, never a part; raises OSError.
 
-    What is no regular file (a pipe, /dev/stdout) is written straight.
+    A pipe or device (/dev/stdout, wherever it leads) is written straight.
     """
-    target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():
-        _write(target, text)
+    if os.fspath(path).startswith("/dev/") or (os.path.exists(path) and not os.path.isfile(path)):
+        _write(path, text)
         return
+    target = Path(os.path.realpath(path))
     beside = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         _write(beside, text)
@@ -25,7 +25,7 @@ def write_whole(path: str | os.PathLike[str], text: Iterable[str]) -> None:
         raise
 
 
-def _write(path: Path, text: Iterable[str]) -> None:
+def _write(path: str | os.PathLike[str], text: Iterable[str]) -> None:
     # Lone surrogates of a server's text cannot be encoded; they are written as \udc00.
     with open(path, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
         file.writelines(text)

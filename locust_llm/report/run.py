@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ _FIGURES: Final = {figure.key: figure for figure in FIGURES}
 MASK: Final = "***"
 
 _SECRET_NAME = re.compile(r"key|secret|passw|authorization|cookie|(^|[-_])(auth|access|bearer)[-_]?token|^token$", re.I)
-_USERINFO = re.compile(r"(://)[^/@\s]*@")
+_USERINFO = re.compile(r"(://)[^/?#\s]*@")
 _QUERY_VALUE = re.compile(r"([?&][^=&#\s]*=)[^&#\s]*")
 
 
@@ -114,4 +115,14 @@ def _masked(name: str, value: Any) -> Any:
         return f"{value.split(':', 1)[0].strip()}: {MASK}" if value else value
     if _SECRET_NAME.search(name) and not name.endswith("_env"):
         return MASK if value else value
+    if value.lstrip().startswith("{"):
+        return _masked_json(name, value)
     return shown_url(value) if "://" in value else value
+
+
+def _masked_json(name: str, text: str) -> str:
+    """A JSON object that stands in an option as text."""
+    try:
+        return json.dumps(_masked(name, json.loads(text)), ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return MASK
