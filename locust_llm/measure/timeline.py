@@ -140,18 +140,16 @@ class Timeline:
         self.finish_reasons[choice] = reason
 
     def report(self, usage: Usage) -> None:
-        """Server usage. The last known value of each count wins; a count that is absent does not erase one."""
+        """Server usage, so far or at last. A count never falls: the largest known value of each is kept.
+
+        So a cumulative usage in every event is not summed, and neither an absent count nor a trailing 0 erases one.
+        """
         old = self.usage
         self.usage = Usage(
-            *(
-                new if new is not None else kept
-                for new, kept in (
-                    (usage.input_tokens, old.input_tokens),
-                    (usage.output_tokens, old.output_tokens),
-                    (usage.cached_tokens, old.cached_tokens),
-                    (usage.reasoning_tokens, old.reasoning_tokens),
-                )
-            )
+            _larger(old.input_tokens, usage.input_tokens),
+            _larger(old.output_tokens, usage.output_tokens),
+            _larger(old.cached_tokens, usage.cached_tokens),
+            _larger(old.reasoning_tokens, usage.reasoning_tokens),
         )
 
     def done(self, at_ns: int) -> None:
@@ -241,6 +239,10 @@ class Timeline:
 
     def _joined(self, channel: str, choice: int) -> str:
         return _paired("".join(self._texts.get((channel, choice), ())))
+
+
+def _larger(kept: int | None, new: int | None) -> int | None:
+    return new if kept is None or (new is not None and new > kept) else kept
 
 
 def _paired(text: str) -> str:
