@@ -38,13 +38,10 @@ class OpenAIDecoder:
         """One event of the stream, complete at `at_ns`."""
         if self._timeline.done_ns is not None:
             return
-        if data == b"[DONE]" or (data[:1] in b" [" and data.strip() == b"[DONE]"):
-            self._timeline.done(at_ns)
-            return
         try:
             chunk = read_chunk(data)
         except ValueError:
-            self._unreadable(name, data)
+            self._unreadable(at_ns, name, data)
             return
         if name == "error":
             self._fail(data)
@@ -61,21 +58,23 @@ class OpenAIDecoder:
                 self._timeline.done(at_ns)
 
     def _read(self, at_ns: int | None, chunk: Chunk, data: bytes) -> None:
-        timeline, choices = self._timeline, chunk.choices
-        if (chunk.error and _is_error(chunk.error)) or chunk.object == "error":
+        timeline, choices, usage = self._timeline, chunk.choices, chunk.usage
+        tokens = 0
+        if chunk.error and _is_error(chunk.error):
             self._fail(data)
         if timeline.model_answered is None and chunk.model:
             timeline.model_answered = chunk.model
-        only, tokens = NO_CHOICE, 0
         if choices:
             for choice in choices:
                 tokens = self._read_choice(at_ns, choice)
-                if tokens > 0 and chunk.usage is None:
+                if tokens and usage is None:
                     timeline.weigh_last(tokens, TokenSource.LOGPROBS)
-            if len(choices) == 1:
-                only = choices[0].index
-        if chunk.usage is not None and not self._meter.read(chunk.usage, chunk.timings, only) and tokens > 0:
-            timeline.weigh_last(tokens, TokenSource.LOGPROBS)
+        elif chunk.object == "error":
+            self._fail(data)
+        if usage is not None:
+            only = choices[0].index if choices and len(choices) == 1 else NO_CHOICE
+            if not self._meter.read(usage, chunk.timings, only) and tokens:
+                timeline.weigh_last(tokens, TokenSource.LOGPROBS)
 
     def _read_choice(self, at_ns: int | None, choice: Choice) -> int:
         """Note what one choice says. The tokens that its logprobs or ids tell, if it is an output event."""
@@ -83,8 +82,9 @@ class OpenAIDecoder:
         delta = choice.delta or choice.message or _NO_DELTA
         text = delta.content or choice.text
         thought = delta.reasoning_content or delta.reasoning
-        visible = bool(text)
+        visible = False
         if text:
+            visible = True
             timeline.say(CONTENT, index, text)
         if thought:
             timeline.say(REASONING, index, thought)
@@ -142,9 +142,11 @@ class OpenAIDecoder:
         if reason in _FAILED_REASONS:
             self._timeline.fail(*failures.in_stream_failure(f"finish_reason {reason}"))
 
-    def _unreadable(self, name: str, data: bytes) -> None:
-        """An event whose data is not JSON: a bare error text, broken JSON, or some server's keep-alive word."""
-        if name == "error":
+    def _unreadable(self, at_ns: int, name: str, data: bytes) -> None:
+        """An event whose data is not JSON: the end, a bare error text, broken JSON, or a keep-alive word."""
+        if data.strip() == b"[DONE]":
+            self._timeline.done(at_ns)
+        elif name == "error":
             self._timeline.fail(*failures.in_stream_failure(data.decode(errors="replace")))
         elif data.lstrip()[:1] == b"{":
             self._timeline.fail(failures.MALFORMED, failures.snippet(data))

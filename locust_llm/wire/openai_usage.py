@@ -1,8 +1,8 @@
 """UsageMeter: which of the token counts in a stream are N, and which weigh a single event.
 
 Theory of operation. Servers put `usage` anywhere: in an event of its own at the end, in the finish event, in every
-event (cumulative), or all but once as null. A count never falls: the largest seen wins, so that a cumulative usage is
-not summed and a trailing null or 0 erases nothing.
+event (cumulative), or all but once as null. `Timeline.report` keeps the largest of each count, so that a cumulative
+usage is not summed and a trailing null or 0 erases nothing.
 
 Only one kind is summed. llama.cpp counts each choice of `n`, and each prompt of a list, by itself, where others send
 the total. It is recognised by its own `timings` in the same event, whose `predicted_n` (tokens decoded for one
@@ -53,7 +53,7 @@ class UsageMeter:
             owner = choice if choice != NO_CHOICE else self._finished
             self._by_choice[owner] = usage
             usage = self._summed()
-        self._timeline.report(_larger(usage, self._timeline.usage))
+        self._timeline.report(usage)
         return told is not None and choice != NO_CHOICE and self._weigh(choice, told, usage.reasoning_tokens)
 
     def _weigh(self, choice: int, told: int, reasoning: int | None) -> bool:
@@ -89,16 +89,3 @@ def _usage_of(counts: Counts) -> Usage:
         cached_tokens=prompt.cached_tokens if prompt is not None else None,
         reasoning_tokens=reasoning if reasoning is not None else counts.reasoning_tokens,
     )
-
-
-def _larger(new: Usage, old: Usage) -> Usage:
-    return Usage(
-        _max(new.input_tokens, old.input_tokens),
-        _max(new.output_tokens, old.output_tokens),
-        _max(new.cached_tokens, old.cached_tokens),
-        _max(new.reasoning_tokens, old.reasoning_tokens),
-    )
-
-
-def _max(new: int | None, old: int | None) -> int | None:
-    return new if old is None or (new is not None and new > old) else old

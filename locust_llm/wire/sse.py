@@ -23,6 +23,7 @@ MAX_EVENT_BYTES: Final = 16 * 1024 * 1024
 """An event longer than this (or a line that never ends) fails its request, so that memory stays bounded."""
 
 _BOM: Final = b"\xef\xbb\xbf"
+_LF: Final = 10
 
 SseEvent = tuple[int, str, bytes]
 """(time in ns of the read that completed it, event name, data)."""
@@ -35,26 +36,41 @@ class StreamTooLong(Exception):
 class EventStream:
     """Turns the reads of one body into events. Not to be used again after `finish`."""
 
-    __slots__ = ("_after_cr", "_begun", "_max_bytes", "_pending")
+    __slots__ = ("_after_cr", "_begun", "_between", "_max_bytes", "_pending")
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self._max_bytes = max_event_bytes
         self._pending = bytearray()
         self._begun = False
         self._after_cr = False
+        self._between = False  # the next byte begins an event
 
     def feed(self, at_ns: int, data: bytes) -> list[SseEvent]:
         """The events that these bytes, read at `at_ns`, complete. Events without data are left out.
 
         Raises StreamTooLong.
         """
+        size = len(data)
+        if (
+            self._between
+            and 8 < size <= self._max_bytes
+            and data.find(b"\n") == size - 2
+            and data[-1] == _LF
+            and data[:6] == b"data: "
+            and b"\r" not in data
+        ):
+            return [(at_ns, "message", data[6:-2])]  # the usual read: one canonical event
+        return self._feed(at_ns, data)
+
+    def _feed(self, at_ns: int, data: bytes) -> list[SseEvent]:
+        """The same for bytes of any form."""
         if not self._begun:
             data = self._without_bom(data)
         if self._after_cr or b"\r" in data:
             data = self._with_lf(data)
         pending = self._pending
         if pending:
-            ends_here = b"\n\n" in data or (data[:1] == b"\n" and pending[-1] == 10)
+            ends_here = b"\n\n" in data or (data[:1] == b"\n" and pending[-1] == _LF)
             pending += data
             if not ends_here:
                 self._check(len(pending) - 1)  # the last byte may be the LF of the event's last line
@@ -62,16 +78,14 @@ class EventStream:
             data = bytes(pending)
             pending.clear()
         frames = data.split(b"\n\n")
-        tail = frames.pop()
+        pending += frames.pop()
+        self._between = self._begun and not pending and not self._after_cr
         events: list[SseEvent] = []
         for frame in frames:
-            if frame[:6] == b"data: " and b"\n" not in frame:
-                if len(frame) > 6:
-                    self._check(len(frame))
-                    events.append((at_ns, "message", frame[6:]))
+            if 6 < len(frame) <= self._max_bytes and frame[:6] == b"data: " and b"\n" not in frame:
+                events.append((at_ns, "message", frame[6:]))
             elif frame:
                 self._append_other(events, at_ns, frame)
-        pending += tail
         return events
 
     def finish(self, at_ns: int) -> list[SseEvent]:
