@@ -195,7 +195,6 @@ class Session:
         self.listener.begin(self.settings.min_tokens)
         self.open_load.begin()
         self.step_rows.begin()
-        self.steps = None
         rows.keep_metrics_apart(self.environment.stats)
 
     def _read_settled(self) -> None:

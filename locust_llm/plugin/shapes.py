@@ -31,7 +31,7 @@ class SteppedShape(LoadTestShape):
     def __init__(self, session: Session) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._session = session
-        self._run = ""
+        self._run: str | None = None
 
     def tick(self) -> tuple[int, float] | None:
         """Called by Locust once a second."""
