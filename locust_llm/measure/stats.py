@@ -59,6 +59,15 @@ class _Name:
         self.histograms: dict[str, Histogram] = {}
         self.lagged: dict[str, Histogram] = {}
 
+    def merge_packed(self, parts: list[dict[str, bytes]]) -> None:
+        """Add packed histograms, and then packed histograms of lagged requests, where given."""
+        for mine, packed in zip((self.histograms, self.lagged), parts, strict=False):
+            for key, data in packed.items():
+                histogram = mine.get(key)
+                if histogram is None:
+                    histogram = mine[key] = Histogram()
+                histogram.merge_packed(data)
+
 
 class RunStats:
     """The figures of one run.
@@ -156,13 +165,17 @@ class RunStats:
     # -- travelling ----------------------------------------------------------------------------------------------
 
     def take_delta(self) -> dict[str, Any]:
-        """What came since the last call, as plain values for a message; it is no longer in here afterwards."""
+        """What came since the last call, as plain values for a message; it is no longer in here afterwards.
+
+        `stats` has [counts, histograms, lagged histograms] for each of `names`; the histograms may be missing there,
+        since `detail` holds them packed together with the series.
+        """
         names = list(self._names)
-        detail = [self._live.pack(names), [_pack(kept) for kept in self._names.values()]]
+        histograms = {name: [_packed(kept.histograms), _packed(kept.lagged)] for name, kept in self._names.items()}
         delta = {
             "names": names,
             "stats": [[kept.counts.pack()] for kept in self._names.values()],
-            "detail": zlib.compress(msgspec.msgpack.encode(detail), 1),
+            "detail": zlib.compress(msgspec.msgpack.encode([histograms, self._live.pack(names)]), 1),
             "marks": [self.first_sent_s, self.stopped_s, self.all_running_s],
         }
         self._names = {}
@@ -171,13 +184,13 @@ class RunStats:
 
     def merge_delta(self, delta: dict[str, Any]) -> None:
         """Add what `take_delta` of another RunStats gave: each exactly once, in any order."""
-        live, histograms = msgspec.msgpack.decode(zlib.decompress(delta["detail"]))
-        for label, (counts,), packed in zip(delta["names"], delta["stats"], histograms, strict=True):
+        histograms, live = msgspec.msgpack.decode(zlib.decompress(delta["detail"]))
+        for label, (counts, *parts) in zip(delta["names"], delta["stats"], strict=True):
             name = self._name(label)
             name.counts.merge_packed(counts)
-            for mine, parts in zip((name.histograms, name.lagged), packed, strict=True):
-                for key, data in parts.items():
-                    _histogram(mine, key).merge_packed(data)
+            name.merge_packed(parts)
+        for label, parts in histograms.items():
+            self._name(label).merge_packed(parts)
         self._live.merge_packed(live, delta["names"])
         first_sent, stopped, all_running = delta["marks"]
         self.first_sent_s = _of_both(min, self.first_sent_s, first_sent)
@@ -292,21 +305,14 @@ class RunStats:
         return kept
 
 
-def _pack(name: _Name) -> list[dict[str, bytes]]:
-    return [{key: histogram.pack() for key, histogram in part.items()} for part in (name.histograms, name.lagged)]
+def _packed(histograms: dict[str, Histogram]) -> dict[str, bytes]:
+    return {key: histogram.pack() for key, histogram in histograms.items()}
 
 
 def _lagged(record: RequestRecord) -> bool:
     """Whether the client's own delay may have touched the stamps; the kernel's stamps it cannot touch."""
     transit = record.transit
     return transit.clock is Clock.READ and transit.max_lag_ns is not None and transit.max_lag_ns > LAG_LIMIT_NS
-
-
-def _histogram(histograms: dict[str, Histogram], key: str) -> Histogram:
-    found = histograms.get(key)
-    if found is None:
-        found = histograms[key] = Histogram()
-    return found
 
 
 def _of_both(choose: Any, mine: Any, other: Any) -> Any:
