@@ -124,12 +124,18 @@ class Answer:
     # -- streams -------------------------------------------------------------------------------------------------
 
     def _sniff(self, at_ns: int, data: bytes) -> None:
-        self._kept += data
-        data = bytes(self._kept)
-        start = (data[len(_BOM) :] if _BOM.startswith(data[: len(_BOM)]) else data).lstrip(_BLANK)[:1]
-        if not start:
-            return
+        data = bytes(self._kept) + data
         self._kept.clear()
+        if _BOM.startswith(data):
+            self._kept += data
+            return
+        mark = _BOM if data.startswith(_BOM) else b""
+        data = data[len(mark) :].lstrip(_BLANK)  # some servers send blank lines for as long as they have nothing to say
+        if not data:
+            self._kept += mark
+            return
+        start = data[:1]
+        data = mark + data
         if start in (b"{", b"["):
             self._kind = Body.DOCUMENT
         elif start == b"<":

@@ -4,7 +4,8 @@ Theory of operation. Each event is read into a Chunk. A choice's event is an *ou
 output in any channel: content or text, reasoning, a tool call or function call (its name alone is enough), a refusal,
 audio. Role, empty text, usage, filter results and pings are none. An event with text and reasoning is one output event.
 Usage is read on every event, whatever its choices; a finish reason ends a choice, never the reading; an empty one is
-none. An error may come in any event and in any shape. After `[DONE]` nothing counts.
+none. `content_filter` and `length` are ends like any other; `error` and `abort` are failures. An error may come in any
+event and in any shape. After `[DONE]` nothing counts.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from locust_llm.measure.timeline import AUDIO, CONTENT, REASONING, REFUSAL, Time
 from locust_llm.wire import failures
 from locust_llm.wire.document import read_document
 from locust_llm.wire.openai_chunks import Choice, Chunk, Delta, Tool, read_chunk
-from locust_llm.wire.openai_usage import NO_CHOICE, UsageMeter
+from locust_llm.wire.openai_usage import NO_CHOICE, SEVERAL, UsageMeter
 
 END_HINT: Final = b"[DONE]"
 
@@ -72,8 +73,8 @@ class OpenAIDecoder:
         elif chunk.object == "error":
             self._fail(data)
         if usage is not None:
-            only = choices[0].index if choices and len(choices) == 1 else NO_CHOICE
-            if not self._meter.read(usage, chunk.timings, only) and tokens:
+            whose = NO_CHOICE if not choices else choices[0].index if len(choices) == 1 else SEVERAL
+            if not self._meter.read(usage, chunk.timings, whose) and tokens:
                 timeline.weigh_last(tokens, TokenSource.LOGPROBS)
 
     def _read_choice(self, at_ns: int | None, choice: Choice) -> int:

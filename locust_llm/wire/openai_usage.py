@@ -9,7 +9,8 @@ the total. It is recognised by its own `timings` in the same event, whose `predi
 sequence) equals that event's `completion_tokens`. Such a count belongs to the event's choice, or, where the event has
 none, to the choice that finished last; each choice holds one count, so a repeated one replaces itself. N is their sum.
 The prompt is the same one for all choices (the largest count), except in a list of prompts (the sum). Any other usage
-is a total already, so nothing cumulative can be counted twice.
+is a total already, so nothing cumulative can be counted twice. Not streamed, llama.cpp sends several choices with the
+usage of the first: then N is unknown.
 
 Usage in every event weighs the events: the tokens of an output event are its choice's count less the choice's count
 before (vLLM and SGLang count per choice while streaming). This holds only as long as every output event brought one.
@@ -23,6 +24,7 @@ from locust_llm.measure.timeline import Timeline
 from locust_llm.wire.openai_chunks import Counts, Timings
 
 NO_CHOICE = -1
+SEVERAL = -2
 
 
 class UsageMeter:
@@ -43,18 +45,17 @@ class UsageMeter:
         self._finished = choice
 
     def read(self, counts: Counts, timings: Timings | None, choice: int) -> bool:
-        """The usage of one event, after its output; whether it weighed the event. `choice` = its only one or NO_CHOICE.
+        """The usage of one event, after its output; whether it weighed the event.
 
-        Call it for every event that has a usage.
+        `choice` = the event's only one, or NO_CHOICE or SEVERAL. Call it for every event that has a usage.
         """
         usage = _usage_of(counts)
         told = usage.output_tokens
         if told is not None and timings is not None and timings.predicted_n == told:
-            owner = choice if choice != NO_CHOICE else self._finished
-            self._by_choice[owner] = usage
+            self._by_choice[choice if choice != NO_CHOICE else self._finished] = usage
             usage = self._summed()
         self._timeline.report(usage)
-        return told is not None and choice != NO_CHOICE and self._weigh(choice, told, usage.reasoning_tokens)
+        return told is not None and choice >= 0 and self._weigh(choice, told, usage.reasoning_tokens)
 
     def _weigh(self, choice: int, told: int, reasoning: int | None) -> bool:
         """Give the latest output event its tokens, if it is the only one since the last usage."""
@@ -70,6 +71,8 @@ class UsageMeter:
 
     def _summed(self) -> Usage:
         """The usage of all choices that were counted by themselves."""
+        if SEVERAL in self._by_choice:
+            return Usage(input_tokens=self._by_choice[SEVERAL].input_tokens if self._prompts == 1 else None)
         each = self._by_choice.values()
         prompt = sum if self._prompts > 1 else max
         return Usage(

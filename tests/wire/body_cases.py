@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from locust_llm.wire.api import Call
-from tests.wire.playing import OK, Case, failed
+from tests.wire.playing import OK, Case, failed, many
 from tests.wire_events import DONE, STOP, C, U, usage
 
 
@@ -28,6 +28,16 @@ def said(message: dict[str, Any], finish: str | None = "stop", **also: Any) -> b
     document = {"object": "chat.completion", "model": "m", "choices": [choice], "usage": usage(7, 40)}
     return json.dumps(document | also, indent=1).encode()
 
+
+# Not streamed, llama.cpp joins its choices and gives the usage of the first (seen with n=2 and with two prompts).
+FIRST_ONLY = {
+    "choices": [
+        {"finish_reason": "length", "index": 0, "message": {"content": "The quick brown"}},
+        {"finish_reason": "length", "index": 1, "message": {"content": "The quick"}},
+    ],
+    "usage": {"completion_tokens": 6, "prompt_tokens": 5, "total_tokens": 11},
+    "timings": {"prompt_n": 5, "predicted_n": 6},
+}
 
 RATE_LIMIT = {"message": "Rate limit reached for org-x … try again in 1.234s (req_ab12)", "code": "rate_limit_exceeded"}
 SECRET = {
@@ -143,6 +153,7 @@ OTHERS = [
         OK | {"TTFT": 5},
         headers=typed("text/plain"),
     ),
+    Case("D59b blank lines and a mark first", [(1, b"\xef\xbb\xbf\n"), (2, b"\n \n"), (5, STREAM)], OK | {"TTFT": 5}),
     Case("D59 with a byte-order mark", [(5, b"\xef\xbb\xbf" + STREAM)], OK | {"TTFT": 5}, headers={}),
 ]
 
@@ -153,6 +164,28 @@ JSON_LINES = (
 )
 
 DOCUMENTS = [
+    Case(
+        "llama.cpp's usage of the first of two choices is not N",
+        [(900, json.dumps(FIRST_ONLY).encode())],
+        WHOLE | {"N": None, "prompt": 5, "texts": ("The quick brown", "The quick")},
+    ),
+    Case(
+        "nor of two prompts",
+        [(900, json.dumps(FIRST_ONLY).replace('"message": {"content"', '"x": {"text"').encode())],
+        WHOLE | {"N": None, "prompt": None},
+        api="completions",
+        call=Call(prompt=["p", "q"]),
+    ),
+    Case(
+        "two choices with the usage of both",
+        [(900, json.dumps(FIRST_ONLY | {"timings": None}).encode())],
+        WHOLE | {"N": 6, "prompt": 5},
+    ),
+    Case(
+        "blank lines for as long as there is nothing to say",
+        [*many(b"\r\n \n", 0, 100, 9), (900, said({"content": "Hi"}))],
+        WHOLE | {"text": "Hi"},
+    ),
     Case(
         "D59a not streamed",
         [(900, said({"content": "Hi"}))],

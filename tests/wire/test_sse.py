@@ -108,7 +108,7 @@ def test_byte_by_byte_each_event_has_the_time_of_the_byte_that_ended_it(body: by
 
 
 @pytest.mark.long
-@settings(max_examples=5000, deadline=None)
+@settings(max_examples=1500, deadline=None)
 @given(cut_bodies())
 def test_any_cut_at_length(cut: tuple[bytes, list[bytes]]) -> None:
     body, parts = cut
