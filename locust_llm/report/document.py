@@ -12,16 +12,17 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final
 
-from locust_llm.measure.catalogue import DISTRIBUTIONS, E2E, ITL, TTFT
+from locust_llm.measure.catalogue import DISTRIBUTIONS
 from locust_llm.measure.figures import FIGURES
 from locust_llm.measure.findings import Finding, Severity
-from locust_llm.measure.histogram import Histogram
-from locust_llm.measure.series import THIN_AFTER_S, THIN_SPAN_S, Row
+from locust_llm.measure.series import Row
 from locust_llm.measure.stats import RunStats
 from locust_llm.measure.summary import SummaryRow, summary
 from locust_llm.report.columns import findings, points_columns
 from locust_llm.report.files import trouble, write_whole
+from locust_llm.report.rebuild import SUMS, stats_of
 from locust_llm.report.run import ProcessLag, RunView
+from locust_llm.report.steps import steps_dict
 
 SCHEMA: Final = "locust_llm.run"
 SCHEMA_VERSION: Final = 1
@@ -66,6 +67,7 @@ def document(view: RunView) -> dict[str, Any]:
         "names": [_name(stats, name) for name in names],
         "marks": {mark: getattr(stats, mark) for mark in _MARKS},
         "series": _series(stats),
+        "steps": steps_dict(view.steps, view.verdict) if view.steps else None,
     }
 
 
@@ -140,9 +142,6 @@ def _summary(row: SummaryRow) -> dict[str, Any]:
     return {"n": row.n, "mean": row.mean, "min": row.min, "max": row.max, "percentiles": percentiles}
 
 
-_SUMS: Final = ("output_tokens", "input_tokens", "started", "succeeded", "failed", "cancelled")
-
-
 def _series(stats: RunStats) -> dict[str, Any]:
     """The points by column as charts want them, unrounded, and beside them the sums that make the rows again.
 
@@ -155,7 +154,7 @@ def _series(stats: RunStats) -> dict[str, Any]:
     names = dict.fromkeys(name for row in found for name in row.open or ())
     return {
         **points_columns(points, lambda value: value),
-        **{name: [getattr(p, name) for p in points] for name in _SUMS},
+        **{name: [getattr(p, name) for p in points] for name in SUMS},
         "told_tokens": [row.output_tokens for row in found],
         "open_events": {name: [(row.open or {}).get(name, 0) for row in found] for name in names},
         "peak_tokens": [row.peak for row in found],
@@ -213,69 +212,3 @@ def view_of(content: Mapping[str, Any]) -> RunView:
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DocumentError(f"the run document is damaged: {type(error).__name__} at {error}.") from None
-
-
-def stats_of(content: Mapping[str, Any]) -> RunStats:
-    """The statistics that a document tells; raises KeyError, TypeError or ValueError when parts are missing."""
-    marks = content["marks"]
-    stats = RunStats(0, min_tokens=marks["min_tokens"], lag_s=0)
-    told = [each for each in content["names"] if each["name"] is not None]
-    names = [each["name"] for each in told]
-    kept = [[each["counts"], *_packed(each["histograms"], each["untouched"])] for each in told]
-    stats.merge_delta(RunStats(0).take_delta() | {"names": names, "stats": kept})
-    for mark in ("first_sent_s", "stopped_s", "all_running_s", "reset_s"):
-        setattr(stats, mark, marks[mark])
-    stats.now_s = marks["complete_s"]
-    _fill_series(stats, content["series"])
-    return stats
-
-
-def _packed(every: Mapping[str, Any], untouched: Mapping[str, Any]) -> tuple[dict[str, bytes], dict[str, bytes]]:
-    """(histograms of untouched requests, of touched ones) by key; the touched are what is left of all."""
-    sound = {key: untouched.get(key, data) for key, data in every.items()}
-    touched = {key: _less(every[key], data) for key, data in untouched.items()}
-    return _pack(sound), _pack(touched)
-
-
-def _pack(histograms: Mapping[str, Any]) -> dict[str, bytes]:
-    return {key: Histogram.from_dict(data).pack() for key, data in histograms.items() if data["count"]}
-
-
-def _less(every: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
-    """The samples of `every` that are not in `part`. Its smallest and largest are only known to be within those."""
-    taken = dict(zip(part["index"], part["counts"], strict=True))
-    left = [(i, n - taken.get(i, 0)) for i, n in zip(every["index"], every["counts"], strict=True)]
-    return {
-        **every,
-        "count": every["count"] - part["count"],
-        "sum": every["sum"] - part["sum"],
-        "index": [i for i, n in left if n],
-        "counts": [n for _, n in left if n],
-    }
-
-
-def _fill_series(stats: RunStats, columns: Mapping[str, Any]) -> None:
-    series = stats.series
-    seconds, spans = columns["second"], columns["span_s"]
-    thin = [second + span for second, span in zip(seconds, spans, strict=True) if span == THIN_SPAN_S]
-    if thin:
-        series.thin(max(thin) + THIN_AFTER_S, stats.tokens_per_event)
-    changes = [columns[name][:1] for name in ("in_flight", "succeeded", "failed", "cancelled")]
-    series.carried = sum(map(sum, changes)) - sum(columns["started"][:1])  # in flight before the first point
-    for i, second in enumerate(seconds):
-        row = series.at(second)
-        row.output_tokens = columns["told_tokens"][i]
-        for name in _SUMS[1:]:
-            setattr(row, name, columns[name][i])
-        row.gauge(columns["oldest_age_s"][i], columns["users"][i])
-        row.peak = columns["peak_tokens"][i]
-        for name, events in columns["open_events"].items():
-            if events[i]:
-                row.add_open(name, events[i])
-        for label, counts in columns["errors"].items():
-            if counts[i]:
-                row.add_error(label, counts[i])
-        ttft, itl, e2e = (
-            (columns[f"{key}_p50"][i], columns[f"{key}_p95"][i], columns[f"{key}_p99"][i]) for key in (TTFT, ITL, E2E)
-        )
-        row.percentiles = (ttft, itl, e2e)

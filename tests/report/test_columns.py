@@ -227,7 +227,7 @@ def test_findings_are_sentences() -> None:
     assert simulated["sentence"].startswith("SIMULATED")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(runs)
 def test_any_run_is_json_without_nan(records: list[RequestRecord]) -> None:
     for state in ("running", "stopped"):

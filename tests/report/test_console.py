@@ -143,7 +143,7 @@ def test_live_line_leaves_out_what_does_not_fit() -> None:
 NO_NUMBER = re.compile(r"\b(nan|inf|None)\b")  # a name of these runs holds "naïve", not "nan"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(runs)
 def test_any_run_fits_and_has_no_nan(records: list[RequestRecord]) -> None:
     for state in ("running", "stopped"):

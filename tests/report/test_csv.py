@@ -306,7 +306,7 @@ def test_files_of_a_test(tmp_path: Path) -> None:
     assert read([data.decode("utf-8")])[0]["Name"] == "chat"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(runs)
 def test_any_run_reads_back_as_it_is_in_memory(records: list[RequestRecord]) -> None:
     """D68: sums of the files equal the counts; no cell is nan or inf; every row has every cell."""
@@ -324,7 +324,7 @@ def test_any_run_reads_back_as_it_is_in_memory(records: list[RequestRecord]) -> 
     assert sum(int(row["Input tokens"]) for row in rows) == counts.input_tokens
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(runs)
 def test_tokens_of_the_history_are_all_tokens(records: list[RequestRecord]) -> None:
     """Σ of the series = Σ N of the successes + what other requests told, + their events at their name's weight."""

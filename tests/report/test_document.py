@@ -23,10 +23,10 @@ from locust_llm.report.document import (
     DocumentError,
     document,
     read_document,
-    stats_of,
     view_of,
     write_document,
 )
+from locust_llm.report.rebuild import stats_of
 from locust_llm.report.run import ProcessLag, RunView, without_secrets
 from tests.measure.build import OFFSET, ns, record
 from tests.report import runs
@@ -123,7 +123,7 @@ def close(told: Any, made: Any) -> bool:
     return made == pytest.approx(told, rel=1e-12) if isinstance(told, float) else bool(told == made)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(runs.runs)
 def test_statistics_of_any_run_survive(records: list[RequestRecord]) -> None:
     stats = runs.stats_of(records)
