@@ -163,6 +163,14 @@ DISTRIBUTIONS: Final = (
         judged=False,
     ),
     Distribution(
+        "client_delay",
+        "Client delay",
+        "ms",
+        "This client's own largest delay while a request ran, from a packet's arrival to its read.",
+        metrics.client_delay_ms,
+        judged=False,
+    ),
+    Distribution(
         "input_tokens", "Input tokens", "tok", "Prompt tokens as the server counted them.", _input_tokens, judged=False
     ),
     Distribution(

@@ -198,6 +198,16 @@ def schedule_delay_ms(record: RequestRecord) -> float:
     return (record.started_ns - record.scheduled_ns) * _MS
 
 
+def client_delay_ms(record: RequestRecord) -> float | None:
+    """The largest delay of this client's own while the request ran: from a packet's arrival to its read.
+
+    With kernel stamps it is exact and touches no other metric; with stamps of the read it is the lag of the hub, and
+    the stamps may be as late. None when nobody measured it.
+    """
+    lag_ns = record.transit.max_lag_ns
+    return lag_ns * _MS if lag_ns is not None else None
+
+
 def coalesced_events(record: RequestRecord) -> int:
     """Output events that came in the same read as the one before, so that their time is an upper bound."""
     times = np.frombuffer(record.event_ns, dtype=np.int64)

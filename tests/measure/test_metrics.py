@@ -161,6 +161,16 @@ TABLE: list[Any] = [
         id="D78-a-stale-retry-is-connecting",
     ),
     pytest.param(
+        record((100,), n=1, transit=Transit(max_lag_ns=250_000)),
+        {"client_delay": 0.25},
+        id="D21-own-delay",
+    ),
+    pytest.param(
+        record((100,), n=1),
+        {"client_delay": None},
+        id="own-delay-not-measured",
+    ),
+    pytest.param(
         record(TWENTY, n=20, outcome=Outcome.FAILED, error="truncated stream"),
         {
             "ttft": None,
@@ -195,6 +205,7 @@ METRICS = {
     "connect": metrics.connect_ms,
     "headers": metrics.headers_ms,
     "residence": metrics.residence_ms,
+    "client_delay": metrics.client_delay_ms,
 }
 
 
