@@ -163,6 +163,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("--llm-steps", str, "1,4,8,16", "Sweep: the numbers of users", "N,N,…"),
     Option("--llm-max-users", int, 256, "Knee: the most users to try", "N", minimum=1),
     Option("--llm-step-time", float, 120.0, "Sweep and knee: the longest a step may take, in seconds", "S", minimum=5),
+    Option("--llm-log", str, "", "Sweep and knee: append a row per step to this CSV file, the experiment log", "FILE"),
     Option("--llm-json", str, "", "Write the run document (JSON: everything known of the run) here", "FILE"),
     Option("--llm-html", str, "", "Write a self-contained HTML report here", "FILE"),
     Option(

@@ -14,9 +14,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from locust_llm.analysis.step import StepResult
 from locust_llm.plugin.session import Session
 from locust_llm.plugin.view import view_of
-from locust_llm.report import console, csv
+from locust_llm.report import console, csv, step_tables
 from locust_llm.report.document import document, write_document
 from locust_llm.report.files import numbered, trouble, write_whole
 from locust_llm.report.records import RecordWriter, records_path
@@ -43,6 +44,7 @@ class Outputs:
         events = self.environment.events
         self.session.listener.on_ended.append(self._keep_record)
         self.session.listener.on_tick.append(self._tick)
+        self.session.on_step.append(self._on_step)
         events.test_stop.add_listener(self._on_test_stop)
         if not self.session.is_worker:
             events.quit.add_listener(self._on_quit)
@@ -54,6 +56,7 @@ class Outputs:
             ("--llm-json", settings.json),
             ("--llm-html", settings.html),
             ("--llm-records", settings.records),
+            ("--llm-log", settings.log),
         ):
             folder = os.path.dirname(path) or "."
             if path and os.path.isdir(path):
@@ -110,11 +113,20 @@ class Outputs:
             and bool(options.headless or options.print_stats)
         )
 
+    def _on_step(self, step: StepResult) -> None:
+        """A step of a sweep or search has ended."""
+        if self.session.steps is not None and len(self.session.steps.results) == 1:
+            for head in step_tables.table_head():
+                table.info(head)
+        table.info(step_tables.table_line(step))
+
     def _on_test_stop(self, environment: Any, **_: Any) -> None:
         if not self._open:  # ended before it began, or asked to end twice: the last test's files stay
             return
         self._open = False
         self.session.listener.finish()
+        if self.session.steps is not None:
+            self.session.steps.finish()
         self.session.over = True
         if self._records is not None:
             self._records.close()
@@ -129,6 +141,11 @@ class Outputs:
         history = self._history
         if prefix:
             self._write(prefix, lambda: csv.write_files(prefix, view))
+            if view.steps:
+                path = csv.path_of(prefix, "steps", test)
+                self._write(path, lambda: write_whole(path, step_tables.csv_lines(view)))
+        if settings.log and view.steps:
+            self._write(settings.log, lambda: step_tables.append_log(settings.log, view))
         if history is not None:
             self._write(history.path, lambda: history.finish(view))
         if settings.json or settings.html:
@@ -153,5 +170,9 @@ class Outputs:
 
     def _on_quit(self, exit_code: int, **_: Any) -> None:
         if self.session.run:
-            table.info(console.summary_text(view_of(self.session)))
+            view = view_of(self.session)
+            table.info(console.summary_text(view))
+            if view.steps:
+                table.info("")
+                table.info(step_tables.table_text(view))
             table.info("")

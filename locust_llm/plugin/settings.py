@@ -44,6 +44,7 @@ class Settings:
     steps: str
     max_users: int
     step_time: float
+    log: str
     json: str
     html: str
     records: str

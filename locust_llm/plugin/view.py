@@ -45,6 +45,8 @@ def view_of(session: Session) -> RunView:
         findings=tuple(findings(session.stats, _facts(session, lags))),
         lag=lags,
         engine_command=session.engine_command,
+        steps=tuple(session.steps.results) if session.steps is not None else (),
+        verdict=session.steps.verdict if session.steps is not None else None,
     )
 
 

@@ -15,6 +15,7 @@ from locust_llm.measure.series import Point
 from locust_llm.measure.summary import SummaryRow, summary, summary_row
 from locust_llm.report.digits import Number, short, three
 from locust_llm.report.run import RunView
+from locust_llm.report.steps import steps_dict
 
 AGGREGATED: Final = "Aggregated"
 
@@ -231,4 +232,5 @@ def live(
         "table": ({"columns": table_columns()} if since is None else {})
         | {"rows": table_rows(view) if rows is None else rows},
         "findings": findings(view),
+        "steps": steps_dict(view.steps, view.verdict) if view.steps else None,
     }

@@ -22,6 +22,7 @@ from locust_llm.report.columns import findings, points_columns
 from locust_llm.report.files import trouble, write_whole
 from locust_llm.report.rebuild import SUMS, stats_of
 from locust_llm.report.run import ProcessLag, RunView
+from locust_llm.report.steps import steps_dict
 
 SCHEMA: Final = "locust_llm.run"
 SCHEMA_VERSION: Final = 1
@@ -66,6 +67,7 @@ def document(view: RunView) -> dict[str, Any]:
         "names": [_name(stats, name) for name in names],
         "marks": {mark: getattr(stats, mark) for mark in _MARKS},
         "series": _series(stats),
+        "steps": steps_dict(view.steps, view.verdict) if view.steps else None,
     }
 
 

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from locust_llm.analysis.step import StepResult
+from locust_llm.analysis.verdict import Verdict
 from locust_llm.measure.figures import FIGURES
 from locust_llm.measure.record import DEFINITIONS_VERSION
 from locust_llm.measure.stats import RunStats
@@ -68,6 +70,8 @@ class RunView:
     definitions: int = DEFINITIONS_VERSION
     lag: tuple[ProcessLag, ...] = ()
     engine_command: tuple[str, ...] = ()
+    steps: tuple[StepResult, ...] = ()
+    verdict: Verdict | None = None
 
     @property
     def incomplete(self) -> bool:
