@@ -119,7 +119,8 @@ class Listener:
             self._add_health("master" if self._master else "local", *self._probe.take())
 
     def finish(self) -> None:
-        """The test is over and drained: bring everything up to date once more."""
+        """The test is over and drained: every second is complete now."""
+        self.stats.lag_s = 0
         self.tick()
 
     def stopping(self) -> None:
