@@ -12,7 +12,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,11 @@ class Cell:
     def id(self) -> str:
         return f"{self.mode}-{self.end}-{self.stop_timeout_s}"
 
+    @property
+    def tokens(self) -> int:
+        """Length of an answer: one that is to be cut off takes twice as long."""
+        return TOKENS if self.stop_timeout_s else 2 * TOKENS
+
 
 @dataclass(frozen=True, slots=True)
 class Ended:
@@ -101,20 +107,38 @@ def get_json(url: str, post: dict[str, str] | None = None) -> Any:
         return json.load(answer)
 
 
+def options(url: str, *, stop_timeout_s: int = 10, tokens: int = TOKENS) -> list[str]:
+    """Locust's options for a load on the engine at `url`, of which it counts every request."""
+    args = ["--host", url, "--llm-model", "sim", "--llm-no-preflight", "--llm-max-tokens", str(tokens)]
+    return [*args, "--stop-timeout", str(stop_timeout_s)]
+
+
 def run_cell(cell: Cell, folder: Path) -> Ended:
     """Run one cell in `folder` to its end."""
-    (folder / "locustfile.py").write_text(LOCUSTFILE + (SHAPE.replace("SECONDS", "4") if cell.end == "shape" else ""))
-    argv = [sys.executable, "-m", "locust_llm.sim", "--port", "0", *ENGINE]
+    (folder / "locustfile.py").write_text(LOCUSTFILE + (SHAPE.replace("SECONDS", "5") if cell.end == "shape" else ""))
+    with running_engine(folder, *ENGINE) as engine:
+        return _run(cell, folder, engine.url)
+
+
+@contextmanager
+def running_engine(folder: Path, *options: str) -> Iterator[Service]:
+    """The embedded engine on a free port, by itself."""
+    argv = [sys.executable, "-m", "locust_llm.sim", "--port", "0", *options]
     engine = Service.start("sim", argv, folder=folder, environment=clean_environment(folder))
     try:
-        return _run(cell, folder, engine.url)
+        yield engine
     finally:
         engine.stop()
 
 
 def _run(cell: Cell, folder: Path, url: str) -> Ended:
-    args = ["--host", url, "--llm-model", "sim", "--llm-no-preflight", "--llm-max-tokens", str(TOKENS)]
-    args += ["--stop-timeout", str(cell.stop_timeout_s), "--llm-json", "run.json", "--html", "report.html"]
+    args = [
+        *options(url, stop_timeout_s=cell.stop_timeout_s, tokens=cell.tokens),
+        "--llm-json",
+        "run.json",
+        "--html",
+        "report.html",
+    ]
     web_port = free_port()
     if cell.end == "web stop":
         args += ["--web-port", str(web_port), "--web-host", "127.0.0.1"]
@@ -123,21 +147,25 @@ def _run(cell: Cell, folder: Path, url: str) -> Ended:
     if cell.end not in ("shape", "web stop"):
         args += ["--users", str(USERS), "--spawn-rate", str(USERS)]
     if cell.end in ("run time", "kill -9"):
-        args += ["--run-time", "4s" if cell.end == "run time" else "6s"]
+        args += ["--run-time", "5s" if cell.end == "run time" else "8s"]
     with _start(cell.mode, args, folder) as running:
         master, workers = (running.master, running.workers) if isinstance(running, LocustCluster) else (running, [])
         if cell.end == "web stop":
-            _await_page(master, web_port)
+            await_page(master, web_port)
             _end_by_web(f"http://127.0.0.1:{web_port}", url)
             master.send_signal(signal.SIGINT)
         elif cell.end not in ("run time", "shape"):
-            _await_requests(url, at_least=2 * USERS)
+            await_requests(url, at_least=2 * USERS)
             ENDS[cell.end](master, workers)
         result = master.wait()
         others = [worker.wait() for worker in workers]
-    told_file = folder / "told.json"
-    told = json.loads(told_file.read_text()) if told_file.exists() else {}
-    return Ended(result, others, _settled_counts(url), told, lost_workers=int(cell.end == "kill -9"))
+    return Ended(result, others, settled_counts(url), told_by(folder), lost_workers=int(cell.end == "kill -9"))
+
+
+def told_by(folder: Path) -> dict[str, Any]:
+    """What LOCUSTFILE wrote when Locust quit; empty if it did not."""
+    file = folder / "told.json"
+    return dict(json.loads(file.read_text())) if file.exists() else {}
 
 
 def _start(mode: str, args: list[str], folder: Path) -> LocustProcess | LocustCluster:
@@ -150,7 +178,7 @@ def _start(mode: str, args: list[str], folder: Path) -> LocustProcess | LocustCl
     return start_locust(["-f", "locustfile.py", *args, *extra], cwd=folder)
 
 
-def _await_requests(url: str, *, at_least: int) -> None:
+def await_requests(url: str, *, at_least: int) -> None:
     """Return when the engine has got that many requests: the second ones of all users are then under way."""
     deadline = time.monotonic() + 30
     while get_json(f"{url}/sim/counts")["received"] < at_least:
@@ -159,7 +187,7 @@ def _await_requests(url: str, *, at_least: int) -> None:
     time.sleep(0.3)
 
 
-def _settled_counts(url: str) -> dict[str, Any]:
+def settled_counts(url: str) -> dict[str, Any]:
     """The engine's counts once it has seen that nobody is left."""
     deadline = time.monotonic() + 5
     while (counts := get_json(f"{url}/sim/counts"))["in_flight"] and time.monotonic() < deadline:
@@ -200,12 +228,13 @@ ENDS = {
 }
 
 
-def _await_page(master: LocustProcess, port: int) -> None:
+def await_page(master: LocustProcess, port: int, *, workers: int = 2) -> None:
+    """Return when the web UI answers and a master has its workers."""
     deadline = time.monotonic() + 30
     while True:
         try:
             stats = get_json(f"http://127.0.0.1:{port}/stats/requests")
-            if "workers" not in stats or len(stats["workers"]) == 2:
+            if "workers" not in stats or len(stats["workers"]) == workers:
                 return
         except OSError:
             pass
@@ -217,5 +246,5 @@ def _end_by_web(page: str, url: str) -> None:
     """Start and stop a test as the web UI does."""
     started = get_json(f"{page}/swarm", {"user_count": str(USERS), "spawn_rate": str(USERS), "host": url})
     assert started["success"], started
-    _await_requests(url, at_least=2 * USERS)
+    await_requests(url, at_least=2 * USERS)
     assert get_json(f"{page}/stop", {})["success"]

@@ -1,19 +1,19 @@
 """The end of a run: however it ends, what the engine counted is what the run tells, or the run names what it lost.
 
 The whole matrix is {local, --processes 2, master + 2 workers} x the ways to end x stop-timeout {0, 10}; `QUICK` runs in
-every test run, the rest with the long tests. Cells run side by side, four at a time.
+every test run, the rest with the long tests.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
-from tests.plugin.endings import ENDS, TOKENS, USERS, Cell, Ended, run_cell
+from tests.plugin.endings import ENDS, USERS, Cell, Ended, run_cell
+from tests.side_by_side import side_by_side
 
 ALONE = ("run time", "shape", "sigint", "sigterm", "web stop")
 TOGETHER = (*ALONE, "ctrl-c", "sigterm everywhere", "kill -9")
@@ -30,17 +30,6 @@ QUICK = {
     "cluster-run time-0", "cluster-ctrl-c-10", "cluster-sigint-0", "cluster-sigterm everywhere-0",
     "cluster-kill -9-10",
 }  # fmt: skip
-AT_ONCE = 4
-
-
-@pytest.fixture(scope="module")
-def cells(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[Cell, Future]]:
-    """All cells that this session wants, under way."""
-    calls = [getattr(item, "callspec", None) for item in request.session.items if item.path == request.path]
-    wanted = [call.params["cell"] for call in calls if call is not None]
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        yield {cell: pool.submit(run_cell, cell, tmp_path_factory.mktemp("cell")) for cell in wanted}
-        pool.shutdown(cancel_futures=True)
 
 
 def test_the_quick_ones_are_of_the_matrix() -> None:
@@ -49,12 +38,13 @@ def test_the_quick_ones_are_of_the_matrix() -> None:
     assert {cell.end for cell in MATRIX} >= set(ENDS)
 
 
+@side_by_side
 @pytest.mark.parametrize(
     "cell",
     [pytest.param(cell, id=cell.id, marks=() if cell.id in QUICK else pytest.mark.long) for cell in MATRIX],
 )
-def test_the_end_of_a_run(cells: dict[Cell, Future], cell: Cell) -> None:
-    ended: Ended = cells[cell].result()
+def test_the_end_of_a_run(folder: Path, cell: Cell) -> None:
+    ended = run_cell(cell, folder)
     told, engine = ended.told, ended.engine
     assert [result.orphans for result in (ended.result, *ended.workers)] == [()] * (1 + len(ended.workers))
     assert told, ended.output
@@ -76,7 +66,7 @@ def check_the_whole(ended: Ended, cell: Cell) -> None:
     told, engine = ended.told, ended.engine
     assert engine["received"] == told["started"] == told["succeeded"] + told["cancelled"]
     assert [ended.result.exit_code, *(worker.exit_code for worker in ended.workers)] == [0] * (1 + len(ended.workers))
-    assert told["rows"]["ITL ask"] == [(TOKENS - 1) * told["succeeded"], 0]
+    assert told["rows"]["ITL ask"] == [(cell.tokens - 1) * told["succeeded"], 0]
     if cell.stop_timeout_s:
         assert told["cancelled"] == engine["cancelled"] == 0
     else:  # a user may be between two requests, and an answer may end as it is cut off
