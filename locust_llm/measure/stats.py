@@ -132,6 +132,12 @@ class RunStats:
             self._live.finish(self.now_s - self.lag_s)
             self.series.thin(self.now_s, self.tokens_per_event)
 
+    def close(self) -> None:
+        """Nothing more will come: even the second of the last tick is complete."""
+        if self.now_s is not None and self.lag_s is not None:
+            self.lag_s = 0
+            self._live.finish(self.now_s)
+
     def mark_stop(self, at_ns: int) -> None:
         """The run was asked to stop: what arrives from now on is drain. Only the first call counts."""
         if self._live.stop_ns is None:

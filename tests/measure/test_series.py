@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import resource
+import sys
 from collections.abc import Callable
 
 import pytest
 
+from locust_llm.measure.record import Outcome, TokenSource
 from locust_llm.measure.series import THIN_AFTER_S, Series
 from locust_llm.measure.stats import RunStats
 from locust_llm.measure.window import Window
@@ -144,3 +147,31 @@ def test_nothing_before_the_first_tick(look: Callable[[RunStats], object]) -> No
     stats = RunStats(OFFSET)
     stats.started("chat", ns(0))
     assert not look(stats)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_a_day_of_load_stays_small() -> None:
+    """24 h of cut-off and complete answers of two names: rows are bounded and the process grows by little."""
+    stats = RunStats(OFFSET)
+    begin = 0
+    for second in range(24 * 3600):
+        at = second * 1000.0
+        name = f"name {second % 2}"
+        outcome = Outcome.CANCELLED if second % 10 == 0 else Outcome.SUCCESS
+        source = TokenSource.CHUNKS if second % 10 == 0 else TokenSource.USAGE
+        stats.started(name, ns(at))
+        stats.add(record((at + 90 + second % 997, at + 2000), n=9, sent=at, name=name, outcome=outcome, source=source))
+        stats.tick(T0 + second * SECOND, ())
+        if second == 2 * 3600:
+            begin = resident_bytes()
+    assert len(list(stats.series.rows())) <= 3600 + 24 * 360 + 20
+    assert resident_bytes() - begin < 40_000_000
+    counts = stats.counts()
+    tokens = sum(row.tokens(stats.tokens_per_event) for _, _, row in stats.series.rows())
+    assert tokens == pytest.approx(counts.output_tokens + counts.partial_events * 4.5)
+
+
+def resident_bytes() -> int:
+    """The most memory that this process has held."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

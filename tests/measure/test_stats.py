@@ -267,3 +267,14 @@ def test_a_look_at_a_request_that_has_just_ended_counts_nothing() -> None:
     stats.tick(T0 + 9 * SECOND, ())
     assert sum(point.output_tokens for point in stats.points()) == 2
     assert stats.series.open_events() == {}
+
+
+def test_when_nothing_more_comes_the_last_seconds_are_complete_d68() -> None:
+    stats = RunStats(OFFSET)
+    Play(stats, [stream(0.0, first=100, gap=100, events=40)]).until(4)
+    assert sum(point.output_tokens for point in stats.points()) == 30 - 1
+    stats.close()
+    seen = by_second(stats)
+    assert max(seen) == 4
+    assert sum(point.output_tokens for point in seen.values()) == stats.counts().output_tokens == 40
+    assert seen[4].e2e_ms[0] == pytest.approx(4000, rel=1e-3)
