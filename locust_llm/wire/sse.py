@@ -8,9 +8,10 @@ Line endings are LF for the rest of this file: CRLF and CR are turned into LF as
 and an LF that follows it, perhaps in the next read, is swallowed; so an event whose blank line ends in CR never waits
 for the next read. One leading byte-order mark is dropped. Only CR and LF end lines (JSON may hold U+2028 and U+0085).
 
-Nearly every event of an LLM server is the canonical `data: …`, alone or after `event: …`. Those are cut out with
-`bytes` methods; whatever else comes (comments, ids, several data lines, no space) is one whole event by then and goes
-through sseclient-py, at about ten times the cost. Both ways give the same, and a property test holds them to it.
+Nearly every event of an LLM server is the canonical `data: …`, perhaps after its `event: …`, and nearly every read is
+one such event. Those are cut out with `bytes` methods; whatever else comes (comments, ids, several data lines, no
+space) is one whole event by then and goes through sseclient-py, at about ten times the cost. All ways give the same,
+and property tests hold them to it.
 """
 
 from __future__ import annotations
@@ -53,10 +54,10 @@ class EventStream:
         size = len(data)
         if (
             self._between
-            and 8 < size <= self._max_bytes
             and data.find(b"\n") == size - 2
             and data[-1] == _LF
             and data[:6] == b"data: "
+            and 8 < size <= self._max_bytes
             and b"\r" not in data
         ):
             return [(at_ns, "message", data[6:-2])]  # the usual read: one canonical event
@@ -127,11 +128,10 @@ class EventStream:
     def _append_other(self, events: list[SseEvent], at_ns: int, frame: bytes) -> None:
         """Append the event that a whole frame of any form holds, if it has data."""
         self._check(len(frame))
-        if frame[:7] == b"event: " and frame.count(b"\n") == 1:
+        if frame[:7] == b"event: ":
             name, _, line = frame[7:].partition(b"\n")
-            if line[:6] == b"data: " and name.isascii():
-                if len(line) > 6:
-                    events.append((at_ns, name.decode() or "message", line[6:]))
+            if line[:6] == b"data: " and len(line) > 6 and b"\n" not in line and name.isascii():
+                events.append((at_ns, name.decode() or "message", line[6:]))
                 return
         try:
             frame.decode()
