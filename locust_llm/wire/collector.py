@@ -79,6 +79,8 @@ class Bell:
         if self._rung:
             self._rung = False
             return True
+        if until_ns is not None and until_ns <= time.monotonic_ns():
+            return False
         sleeper = self._sleeper = gevent.hub.Waiter(self._collector.hub)
         if until_ns is not None:
             self._collector.set_alarm(until_ns, self, sleeper)

@@ -66,8 +66,12 @@ class Resolver:
         kept = self._known.get(key)
         if kept is not None and time.monotonic_ns() - kept[0] < NAME_KEPT_NS:
             return kept[1]
-        with suppress(OSError):
+        try:
             return _numeric(host, port)
+        except UnicodeError as error:  # longer than a name can be
+            raise gevent.socket.gaierror(gevent.socket.EAI_NONAME, str(error)) from None
+        except OSError:
+            pass  # a name
         running = self._running.get(key)
         if running is None:
             running = self._running[key] = gevent.event.AsyncResult()
@@ -85,8 +89,6 @@ class Resolver:
             found = addresses
         except OSError as error:
             found = error
-        except UnicodeError as error:  # not a name that DNS could hold
-            found = OSError(errno.EINVAL, str(error))
         del self._running[key]
         asked.set(found)
 
@@ -145,7 +147,10 @@ class TLS:
         parts: list[bytes] = []
         try:
             while True:
-                parts.append(self._object.read(65536))
+                part = self._object.read(65536)
+                if not part:
+                    return b"".join(parts), True
+                parts.append(part)
         except ssl.SSLWantReadError:
             return b"".join(parts), False
         except ssl.SSLZeroReturnError:
@@ -190,6 +195,8 @@ def open_connection(route: Route, transit: Transit, context: Callable[[], ssl.SS
     transit.dns_ns = resolved - begun
     socket = _connect_any(addresses)
     try:
+        if sys.platform == "linux":  # at once: what TLS 1.3 sends after its handshake is read with stamps, too
+            socket.setsockopt(_SOL_SOCKET, SO_TIMESTAMPING, RX_SOFTWARE_AND_REPORT)
         if route.tunnelled:
             _tunnel(socket, route)
         connected = time.monotonic_ns()
@@ -199,8 +206,6 @@ def open_connection(route: Route, transit: Transit, context: Callable[[], ssl.SS
             tls = TLS(context(), route.host)
             tls.handshake(socket)
             transit.tls_ns = time.monotonic_ns() - connected
-        if sys.platform == "linux":
-            socket.setsockopt(_SOL_SOCKET, SO_TIMESTAMPING, RX_SOFTWARE_AND_REPORT)
     except BaseException:
         socket.close()
         raise

@@ -109,6 +109,11 @@ class Http1Reply:
         return False
 
     @property
+    def begun(self) -> bool:
+        """Whether any byte has come."""
+        return self._at_ns != 0
+
+    @property
     def complete(self) -> bool:
         """Whether the reply has ended by its own framing."""
         return self.ended_ns is not None

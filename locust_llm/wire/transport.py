@@ -264,8 +264,7 @@ class StreamTransport(httpx.BaseTransport):
         if reply.headers_ns is not None:
             return
         error = connection.error
-        silent = not transit.received_bytes
-        if transit.reused and silent and (error is None or isinstance(error, OSError)):
+        if transit.reused and not reply.begun and (error is None or isinstance(error, OSError)):
             raise _Stale
         if error is not None:
             raise _mapped(error) from error

@@ -61,17 +61,19 @@ class Front:
         """Serve one connection to its end."""
         raise NotImplementedError
 
-    def relay(self, near: Any, port: int, before: bytes = b"") -> None:
-        """Pass bytes both ways between `near` and a port, after sending it `before`, until one side ends or resets."""
+    def relay(self, near: Any, port: int, before: bytes = b"") -> bool:
+        """Pass bytes both ways between `near` and a port, after sending it `before`; whether it ended without reset."""
         far = self.connect(port)
         self._ends.add(far)
         try:
             far.sendall(before)
             self._pump(near, far)
+            return True
         except OSError:  # the other side gets a reset too
             for end in (near, far):
                 with suppress(OSError):
                     end.setsockopt(_socket.SOL_SOCKET, _socket.SO_LINGER, struct.pack("ii", 1, 0))
+            return False
         finally:
             self._ends.discard(far)
             far.close()
@@ -141,8 +143,8 @@ class TlsFront(Front):
         except ssl.SSLError:
             self.handshakes_failed += 1
             return
-        self.relay(end, self._port)
-        if self._says_goodbye:
+        # A request may have come along with the handshake.
+        if self.relay(end, self._port, end.decrypted() or b"") and self._says_goodbye:
             end.say_goodbye()
 
 
@@ -166,18 +168,18 @@ class _TlsEnd:
                 self._flush()
                 return
 
-    def recv(self, size: int) -> bytes | None:
+    def recv(self, _size: int) -> bytes | None:
         """Plain bytes; b"" at the end, None when a record is not whole yet."""
+        return self.decrypted() if self._feed() else b""
+
+    def decrypted(self) -> bytes | None:
+        """What has come and is whole."""
         parts = []
-        try:
-            if not self._feed():
-                return b""
-            while True:
-                parts.append(self._tls.read(size))
-        except ssl.SSLWantReadError:
-            return b"".join(parts) or None
-        except ssl.SSLZeroReturnError:
+        with suppress(ssl.SSLWantReadError):
+            while part := self._tls.read(_READ):
+                parts.append(part)
             return b"".join(parts)
+        return b"".join(parts) or None
 
     def sendall(self, data: bytes) -> None:
         self._tls.write(data)
