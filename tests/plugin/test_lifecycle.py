@@ -100,5 +100,6 @@ def check_the_files(ended: Ended) -> None:
     rows = (folder / "run_llm_stats.csv").read_text().splitlines()
     assert [row.split(",")[2] for row in rows[1:]] == [str(told["succeeded"])] * 2
     assert (folder / "report.html").exists()
-    locusts = ended.result.csv_row("stats", Type="E2E", Name="ask")  # Locust's own writer stops up to a second early
-    assert int(locusts["Request Count"]) <= told["succeeded"]
+    # Locust's own writer stops up to a second before the end (D68).
+    locusts = [int(row["Request Count"]) for row in ended.result.csv_rows("stats") if row["Type"] == "E2E"]
+    assert sum(locusts) <= told["succeeded"]
