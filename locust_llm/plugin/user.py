@@ -29,6 +29,8 @@ class LLMUser(User):
     def __init__(self, environment: Any) -> None:
         super().__init__(environment)
         self.session = session_of(environment)
+        if not self.session.run:  # a program that uses Locust without its `locust` command
+            self.session.begin()
         self.number = self.session.next_user()
         self.client = UserCalls(self)
 
