@@ -27,6 +27,7 @@ from locust_llm.plugin.steps import StepRows, StepRun
 from locust_llm.wire.api import APIS
 from locust_llm.wire.client import ClientConfig, LLMClient, Quirks, ssl_context
 from locust_llm.wire.credentials import credentials
+from locust_llm.wire.failures import LABELS
 from locust_llm.wire.preflight import Report, check, reach, warm_up
 from locust_llm.wire.target import SIM, ConfigurationError, environment_value, parse_target, proxy_chooser
 from locust_llm.workload.prompts import FixedPrompt, PromptFileError, Prompts, read_prompt_file
@@ -210,6 +211,7 @@ class Session:
         self.engine_url = getattr(options, "llm_engine_url", self.engine_url)
         self._quirks = Quirks(include_usage=not getattr(options, "llm_usage_refused", False))
         self._configs.clear()
+        LABELS.reset()
         self.prompts = self._make_prompts()
 
     def config_for(self, host: str | None, api: str) -> ClientConfig:
