@@ -187,18 +187,15 @@ class UserCalls:
         messages: Sequence[Mapping[str, Any]] | None = None,
         prompt: Prompt | None = None,
     ) -> Call:
-        session = self.session
-        settings = session.settings
-        return Call(
+        usual = self.session.call(self._user.host)
+        return replace(
+            usual,
             name=name,
             messages=messages,
             prompt=prompt,
-            model=model if model is not None else session.model,
-            max_tokens=max_tokens if max_tokens is not None else settings.max_tokens,
-            temperature=settings.temperature if settings.temperature >= 0 else None,
-            seed=settings.seed,
-            ignore_eos=settings.ignore_eos,
-            extra={**settings.extra_body, **body},
+            model=model if model is not None else usual.model,
+            max_tokens=max_tokens if max_tokens is not None else usual.max_tokens,
+            extra={**usual.extra, **body},
         )
 
     def _send(

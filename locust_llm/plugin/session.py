@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import shlex
 import time
@@ -25,11 +26,19 @@ from locust_llm.plugin.open_load import OpenLoad
 from locust_llm.plugin.settings import Settings
 from locust_llm.plugin.steps import StepRows, StepRun
 from locust_llm.wire.api import APIS
+from locust_llm.wire.call import Call
 from locust_llm.wire.client import ClientConfig, LLMClient, Quirks, ssl_context
 from locust_llm.wire.credentials import credentials
 from locust_llm.wire.failures import LABELS
 from locust_llm.wire.preflight import Report, check, reach, warm_up
-from locust_llm.wire.target import SIM, ConfigurationError, environment_value, parse_target, proxy_chooser
+from locust_llm.wire.target import (
+    SIM,
+    ConfigurationError,
+    environment_value,
+    parse_target,
+    proxy_chooser,
+    without_userinfo,
+)
 from locust_llm.workload.prompts import FixedPrompt, PromptFileError, Prompts, read_prompt_file
 
 logger = logging.getLogger(__name__)
@@ -49,7 +58,7 @@ class Session:
         self.started_wall_s: float | None = None
         self.stopped_wall_s: float | None = None
         self.lost: dict[str, float] = {}
-        self.model = ""
+        self.models: dict[str, str] = {}
         self.base_url = ""
         self.engine_url = ""
         self.listener = Listener(environment, worker=self.is_worker, master=self.is_master)
@@ -106,21 +115,21 @@ class Session:
 
     def prepare(self) -> None:
         """Settle target, key and model, and check them by one small request each; raises ConfigurationError."""
+        self.run = uuid.uuid4().hex[:8]
         self.settings = Settings.parse(self.environment.parsed_options)
         self._configs.clear()
         self._quirks = Quirks()
         self.reports = []
         self.open_load.check()
-        self.model = self.settings.model or environment_value("OPENAI_MODEL") or ""
+        self.models = {}
         self._make_prompts()
         self._settle_target()
         for host in self.hosts():
             self._check(host)
-        self.run = uuid.uuid4().hex[:8]
         options = self.environment.parsed_options
         if options is not None:
             options.llm_run = self.run
-            options.llm_resolved_model = self.model
+            options.llm_resolved_models = json.dumps(self.models)
             options.llm_base_url = self.base_url
             options.llm_engine_url = self.engine_url
             options.llm_usage_refused = not self._quirks.include_usage
@@ -128,6 +137,9 @@ class Session:
     def _settle_target(self) -> None:
         """Find the default target; start the embedded engine where it is wanted, and put its URL in place of `sim`."""
         typed = (self.environment.host or "").strip()
+        if without_userinfo(typed) != typed:  # refused below; the web UI's pages show the host
+            self._set_host(without_userinfo(typed))
+            parse_target(typed)
         self.base_url = environment_value("OPENAI_BASE_URL") or ""
         hosts = self.hosts()
         wants_default = None in hosts and not self.base_url
@@ -144,23 +156,29 @@ class Session:
                 )
             else:
                 logger.warning("Using the embedded engine. All figures are SIMULATED.")
-            if typed == SIM:
-                self.environment.host = self.engine_url
-                if self.environment.parsed_options is not None:
-                    self.environment.parsed_options.host = self.engine_url
+            if typed in (SIM, own_url):
+                self._set_host(self.engine_url)
+
+    def _set_host(self, host: str) -> None:
+        self.environment.host = host
+        if self.environment.parsed_options is not None:
+            self.environment.parsed_options.host = host
 
     def _check(self, host: str | None) -> None:
         """Preflight and warm-up of one target."""
+        settings = self.settings
         client = LLMClient(self.config_for(host, "chat"))
         try:
-            report = check(client, self.model, send=not self.settings.no_preflight)
-            self.model = report.model
+            report = check(client, self.call(host), send=not settings.no_preflight)
+            self.models[host or ""] = report.model
             self.reports.append(report)
             for warning in report.warnings:
                 logger.warning(warning)
             logger.info(report.sentence)
-            if self.settings.warmup:
-                warm_up(client, self.model, self.settings.warmup, self._make_prompts(), self.settings.max_tokens)
+            if settings.warmup:
+                records = warm_up(client, self.call(host), settings.warmup, self._make_prompts())
+                failed = sum(not record.success for record in records)
+                logger.info("%d warm-up requests, %d of them failed, are in no figure", len(records), failed)
         finally:
             client.close()
 
@@ -201,10 +219,9 @@ class Session:
     def _read_settled(self) -> None:
         """Read what `prepare` settled, here or on the master; the environment's variables where nothing did."""
         options = self.environment.parsed_options
-        self.settings = settings = Settings.parse(options)
+        self.settings = Settings.parse(options)
         self.run = getattr(options, "llm_run", "") or self.run or uuid.uuid4().hex[:8]
-        named = getattr(options, "llm_resolved_model", "") or self.model or settings.model
-        self.model = named or environment_value("OPENAI_MODEL") or ""
+        self.models = json.loads(getattr(options, "llm_resolved_models", "") or "{}") or self.models
         self.base_url = (
             getattr(options, "llm_base_url", "") or self.base_url or environment_value("OPENAI_BASE_URL") or ""
         )
@@ -213,6 +230,23 @@ class Session:
         self._configs.clear()
         LABELS.reset()
         self.prompts = self._make_prompts()
+
+    @property
+    def model(self) -> str:
+        """The model that is asked for; the first one where several targets have each their own."""
+        return next(iter(self.models.values()), self.settings.model or environment_value("OPENAI_MODEL") or "")
+
+    def call(self, host: str | None) -> Call:
+        """What every request to a host asks for, by the options and by what preflight found."""
+        settings = self.settings
+        return Call(
+            model=self.models.get(host or "", settings.model or environment_value("OPENAI_MODEL") or ""),
+            max_tokens=settings.max_tokens,
+            temperature=settings.temperature if settings.temperature >= 0 else None,
+            seed=settings.seed,
+            ignore_eos=settings.ignore_eos,
+            extra=settings.extra_body,
+        )
 
     def config_for(self, host: str | None, api: str) -> ClientConfig:
         """The client configuration for a host as typed (None: the default target); raises ConfigurationError."""

@@ -7,14 +7,14 @@ names the cause and the fix. `CHECKS` is the list; a new check is one function a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
 import msgspec
 
 from locust_llm.measure.record import RequestRecord, TokenSource
 from locust_llm.wire import failures
-from locust_llm.wire.api import Call
+from locust_llm.wire.call import Call
 from locust_llm.wire.client import LLMClient
 from locust_llm.wire.target import ConfigurationError
 
@@ -39,24 +39,28 @@ class Report:
         return f"LLM requests go to {self.url}, model {self.model or '(none named)'}{tail}"
 
 
-Check = Callable[[LLMClient, Report], None]
+Check = Callable[[LLMClient, Report, Call], None]
 
 
-def check(client: LLMClient, model: str, *, send: bool = True) -> Report:
-    """Find the model if none is named and, with `send`, try one small request; raises ConfigurationError."""
-    report = Report(url=client.config.url.split("?", 1)[0], model=model)
+def check(client: LLMClient, like: Call, *, send: bool = True) -> Report:
+    """Find the model if `like` names none and, with `send`, try one small request of its kind.
+
+    Raises ConfigurationError with one sentence that names cause and fix; without `send` it only warns.
+    """
+    report = Report(url=client.config.url.split("?", 1)[0], model=like.model)
     for step in CHECKS if send else CHECKS[:1]:
-        step(client, report)
+        try:
+            step(client, report, like)
+        except ConfigurationError as error:
+            if send:
+                raise
+            report.warnings.append(str(error))
     return report
 
 
-def warm_up(
-    client: LLMClient, model: str, count: int, prompt: Callable[[], str], max_tokens: int
-) -> list[RequestRecord]:
+def warm_up(client: LLMClient, like: Call, count: int, prompt: Callable[[], str]) -> list[RequestRecord]:
     """`count` requests, one after the other, that no figure counts."""
-    return [
-        client.request(_call(client, model, prompt(), max_tokens), name="warm-up", warmup=True) for _ in range(count)
-    ]
+    return [client.request(_call(client, like, prompt()), name="warm-up", warmup=True) for _ in range(count)]
 
 
 def reach(client: LLMClient) -> str | None:
@@ -72,23 +76,22 @@ def reach(client: LLMClient) -> str | None:
 # -- the checks ----------------------------------------------------------------------------------------------------
 
 
-def find_model(client: LLMClient, report: Report) -> None:
-    """Without a model id, take the first that the server lists."""
+def find_model(client: LLMClient, report: Report, like: Call) -> None:
+    """Without a model id, take the first that the server lists. Where it lists none the request will tell more."""
     if report.model:
         return
     report.models = _listed_models(client)
     if not report.models:
-        raise ConfigurationError(
-            f"no model id, and {client.config.target.url('models')} lists none: give --llm-model NAME or OPENAI_MODEL"
-        )
+        report.warnings.append(f"no --llm-model, and {_models_url(client)} lists none: requests name no model")
+        return
     report.model = report.models[0]
     if len(report.models) > 1:
         report.warnings.append(f"no --llm-model: taking {report.model!r}, the first of {len(report.models)} listed")
 
 
-def small_request(client: LLMClient, report: Report) -> None:
-    """One streamed answer of a few tokens."""
-    call = _call(client, report.model, "Say hello.", PREFLIGHT_TOKENS)
+def small_request(client: LLMClient, report: Report, like: Call) -> None:
+    """One streamed answer of a few tokens, asked for as the test will ask."""
+    call = _call(client, replace(like, model=report.model, max_tokens=PREFLIGHT_TOKENS), "Say hello.")
     record = report.record = client.request(call, name="preflight", warmup=True)
     if record.success:
         return
@@ -98,7 +101,7 @@ def small_request(client: LLMClient, report: Report) -> None:
     raise ConfigurationError(diagnose(record, client, report))
 
 
-def odd_answers(client: LLMClient, report: Report) -> None:
+def odd_answers(client: LLMClient, report: Report, like: Call) -> None:
     """What worked, but will shape the figures."""
     record = report.record
     if record is None or not record.success:
@@ -108,7 +111,7 @@ def odd_answers(client: LLMClient, report: Report) -> None:
     if record.token_source is not TokenSource.USAGE:
         report.warnings.append("the server reports no token usage: token counts are estimates (≈, from chunks)")
     answered = record.model_answered
-    if answered is not None and not same_model(report.model, answered):
+    if answered is not None and report.model and not same_model(report.model, answered):
         report.warnings.append(f"asked for model {report.model!r}, answered by {answered!r}")
 
 
@@ -133,6 +136,8 @@ def diagnose(record: RequestRecord, client: LLMClient, report: Report) -> str:
         source = client.config.credentials.source
         have = "no key was sent: set OPENAI_API_KEY" if source == "none" else f"it refuses the key from {source}"
         return f"{where} answered {error}: {have}, or name another variable with --llm-api-key-env{detail}"
+    if status in (400, 404, 422) and _names_a_model(record) and not report.model:
+        return f"{where} wants a model id, and {_models_url(client)} lists none: give --llm-model NAME{detail}"
     if status == 404 and _names_a_model(record):
         return f"{where} does not know the model {report.model!r}: {_offer(client, report)}{detail}"
     if status in (404, 405):
@@ -145,6 +150,8 @@ def diagnose(record: RequestRecord, client: LLMClient, report: Report) -> str:
         return f"{where} refuses the model {report.model!r} ({error}): {_offer(client, report)}{detail}"
     if status is not None and status >= 400:
         return f"{where} answered the preflight request with {error}{detail}: mend that first, or --llm-no-preflight"
+    if error in (failures.STALL, failures.TIMEOUT):
+        return f"{where} did not answer the preflight request ({error}): look after the server, or allow more time"
     if status is None:
         return f"cannot reach {where}: {error}{detail}; check --host, that the server runs, and --llm-proxy"
     return f"the preflight request to {url} failed: {error}{detail}; --llm-no-preflight starts the test all the same"
@@ -162,6 +169,10 @@ def _offer(client: LLMClient, report: Report) -> str:
     return f"--llm-model can be {', '.join(models[:LISTED_MODELS])}{more}"
 
 
+def _models_url(client: LLMClient) -> str:
+    return client.config.target.url("models").split("?", 1)[0]
+
+
 def _listed_models(client: LLMClient) -> list[str]:
     """The ids under `models`; none when the server does not answer that."""
     try:
@@ -169,7 +180,7 @@ def _listed_models(client: LLMClient) -> list[str]:
         listed = msgspec.json.decode(response.read())
         return [str(entry["id"]) for entry in listed["data"]] if response.status_code == 200 else []
     except Exception as error:
-        label, detail = failures.exception_failure(error)
+        label, detail = failures.exception_failure(error, client.config.credentials.secrets)
         if label.startswith(("connect", "TLS", "timeout")):
             where = urlsplit(client.config.url).netloc
             raise ConfigurationError(
@@ -179,8 +190,7 @@ def _listed_models(client: LLMClient) -> list[str]:
         return []
 
 
-def _call(client: LLMClient, model: str, prompt: str, max_tokens: int) -> Call:
-    said = [{"role": "user", "content": prompt}]
+def _call(client: LLMClient, like: Call, prompt: str) -> Call:
     if client.config.api.name == "completions":
-        return Call(name="preflight", prompt=prompt, model=model, max_tokens=max_tokens)
-    return Call(name="preflight", messages=said, model=model, max_tokens=max_tokens)
+        return replace(like, name="preflight", prompt=prompt, messages=None)
+    return replace(like, name="preflight", messages=[{"role": "user", "content": prompt}], prompt=None)

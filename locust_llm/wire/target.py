@@ -56,7 +56,7 @@ def parse_target(typed: str) -> Target:
         port = parts.port
     except ValueError as error:
         raise ConfigurationError(
-            f"the host {typed.strip()!r} is not a URL ({error}): give one like {_EXAMPLE}"
+            f"the host {_shown(typed)!r} is not a URL ({error}): give one like {_EXAMPLE}"
         ) from None
     if parts.scheme not in ("http", "https") or not parts.hostname or any(c.isspace() for c in text):
         raise ConfigurationError(f"the host {_shown(typed)!r} is not an HTTP URL: give one like {_EXAMPLE}")
@@ -76,6 +76,13 @@ def parse_target(typed: str) -> Target:
         if not path:
             path = "/v1"
     return Target(urlunsplit((parts.scheme, netloc, path, "", "")), parts.query)
+
+
+def without_userinfo(typed: str) -> str:
+    """A base URL as typed, but for a user name and password in it."""
+    scheme, separator, rest = typed.rpartition("://")
+    authority, slash, path = rest.partition("/")
+    return scheme + separator + authority.rpartition("@")[2] + slash + path
 
 
 _EXAMPLE = "https://api.example.com/v1"
