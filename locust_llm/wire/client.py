@@ -209,13 +209,13 @@ class LLMClient:
             stream.close()
 
     def _read(self, stream: TimedStream, answer: Answer, patience: Patience) -> None:
-        """Feed the body to `answer` until it has all it needs, the body ends, or patience does."""
+        """Feed the body to `answer` until that is finished, the body ends, or patience does."""
         failure: failures.Failure | None = None
         try:
             for batch in stream.batches(patience.wait_s):
                 for at_ns, data in batch:
                     answer.feed(at_ns, data)
-                if answer.finished or answer.failed:
+                if answer.finished:
                     stream.linger()
                     break
                 if patience.over():

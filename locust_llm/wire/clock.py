@@ -10,9 +10,12 @@ step they arrived.
 from __future__ import annotations
 
 import struct
+import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
+SOL_SOCKET = 1
 SO_TIMESTAMPING = 37
 RX_SOFTWARE_AND_REPORT = (1 << 3) | (1 << 4)
 ANCILLARY_BYTES = 128
@@ -25,6 +28,13 @@ STEP_NS = 20_000
 FUTURE_NS = 1_000_000
 
 _TIMESPEC = struct.Struct("@ll")
+
+
+def ask_for_stamps(socket: Any) -> Any:
+    """Have the kernel stamp what `socket` receives, where it can (Linux); returns the socket."""
+    if sys.platform == "linux":
+        socket.setsockopt(SOL_SOCKET, SO_TIMESTAMPING, RX_SOFTWARE_AND_REPORT)
+    return socket
 
 
 class StampClock:

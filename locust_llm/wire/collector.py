@@ -28,9 +28,10 @@ from weakref import WeakKeyDictionary
 
 import gevent
 import gevent.hub
+import gevent.socket
 from gevent import monkey
 
-from locust_llm.wire.clock import StampClock
+from locust_llm.wire.clock import StampClock, ask_for_stamps
 
 DRAIN_DUE_NS = 1_000_000
 TICK_S = 0.002
@@ -51,6 +52,7 @@ LAG_BINS = 96
 
 _READABLE = 1
 _WRITABLE = 2
+_socket: Any = monkey.get_original("socket", "socket")
 _make_poll: Any = monkey.get_original("select", "epoll" if sys.platform == "linux" else "poll")
 logger = logging.getLogger(__name__)
 
@@ -124,6 +126,8 @@ class Collector:
         self._reads = 0
         self._reviewed_ns = time.monotonic_ns()
         self._hold_until_ns = 0
+        # The kernel stamps packets only while some socket asks for it, and takes a moment to begin: one asks all along.
+        self._asks_for_stamps = ask_for_stamps(_socket(gevent.socket.AF_INET, gevent.socket.SOCK_DGRAM))
         if self._has_descriptor:
             self._watcher = self.loop.io(self._poll.fileno(), _READABLE)
             self._watcher.start(self._on_ready)

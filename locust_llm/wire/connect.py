@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import errno
 import ssl
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -24,7 +23,7 @@ import gevent.socket
 from gevent import monkey
 
 from locust_llm.measure.record import Transit
-from locust_llm.wire.clock import RX_SOFTWARE_AND_REPORT, SO_TIMESTAMPING
+from locust_llm.wire.clock import ask_for_stamps
 
 _socket: Any = monkey.get_original("socket", "socket")
 _getaddrinfo: Any = monkey.get_original("socket", "getaddrinfo")
@@ -195,8 +194,7 @@ def open_connection(route: Route, transit: Transit, context: Callable[[], ssl.SS
     transit.dns_ns = resolved - begun
     socket = _connect_any(addresses)
     try:
-        if sys.platform == "linux":  # at once: what TLS 1.3 sends after its handshake is read with stamps, too
-            socket.setsockopt(_SOL_SOCKET, SO_TIMESTAMPING, RX_SOFTWARE_AND_REPORT)
+        ask_for_stamps(socket)  # at once: what TLS 1.3 sends after its handshake is read with stamps, too
         if route.tunnelled:
             _tunnel(socket, route)
         connected = time.monotonic_ns()

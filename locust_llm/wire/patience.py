@@ -1,6 +1,8 @@
-"""Patience: the deadlines of one request: the next output event, the whole, and the end of an answer that is complete.
+"""Patience: the deadlines of one request: the next output event, the whole, and the end of what is decided already.
 
-Only output events count as progress, so keep-alive comments cannot hold a dead stream open.
+Only output events count as progress, so keep-alive comments cannot hold a dead stream open. An answer that its finish
+reason has completed, or that has failed, is read on for a short while only: for its usage, and so that its connection
+can be used again.
 """
 
 from __future__ import annotations
@@ -14,32 +16,33 @@ from locust_llm.wire import failures
 LOOK_S: Final = 0.25
 """The longest sleep between two looks at a stream."""
 
-FINISHED_WAIT_NS: Final = 2_000_000_000
-"""How long to wait for the end (usage, [DONE]) of an answer that its finish reason has completed."""
+COMPLETE_NS: Final = 2_000_000_000
+FAILED_NS: Final = 50_000_000
+"""How long to read on after the finish reason, and after a failure."""
 
 
 class Patience:
     """Watches the timeline of one running request. Timeouts are seconds, 0 = none; times inside, monotonic ns."""
 
-    __slots__ = ("_complete_ns", "_stall_ns", "_timeline", "_total_ns")
+    __slots__ = ("_decided_ns", "_stall_ns", "_timeline", "_total_ns")
 
     def __init__(self, timeline: Timeline, stall_s: float, total_s: float) -> None:
         self._timeline = timeline
         self._stall_ns = int(stall_s * 1e9)
         self._total_ns = timeline.started_ns + int(total_s * 1e9) if total_s else None
-        self._complete_ns: int | None = None
+        self._decided_ns: int | None = None
 
     def _due(self) -> tuple[int, str] | None:
         """(when patience ends, what is to blame then); None: never."""
         timeline = self._timeline
         total_ns = self._total_ns
         due = None if total_ns is None else (total_ns, failures.TIMEOUT)
-        if not self._stall_ns:
+        if timeline.error is not None or (timeline.finish_reasons and timeline.complete):
+            if self._decided_ns is None:
+                self._decided_ns = time.monotonic_ns()
+            stall_ns = self._decided_ns + (COMPLETE_NS if timeline.error is None else FAILED_NS)
+        elif not self._stall_ns:
             return due
-        if timeline.finish_reasons and timeline.complete:
-            if self._complete_ns is None:
-                self._complete_ns = time.monotonic_ns()
-            stall_ns = self._complete_ns + min(FINISHED_WAIT_NS, self._stall_ns)
         elif timeline.event_ns:
             stall_ns = timeline.event_ns[-1] + self._stall_ns
         else:
