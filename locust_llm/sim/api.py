@@ -14,12 +14,12 @@ EVENT_STREAM = "text/event-stream; charset=utf-8"
 class Writer(Protocol):
     """The bytes of one answer in one API's shapes.
 
-    Text comes as JSON-safe bytes. A plain event, which is neither the first nor the last, is `text_head` + text +
-    `text_tail`, so that the server can prepare it.
+    Text comes as JSON-safe bytes. `plain` is what stands before and after the text of an event that is neither the
+    first nor the last, so that the server can prepare it; None when no two events are alike but for their text.
     """
 
-    text_head: bytes
-    text_tail: bytes
+    @property
+    def plain(self) -> tuple[bytes, bytes] | None: ...
 
     def opening(self, usage: Usage) -> bytes:
         """What goes before the first text, sent together with it."""

@@ -41,8 +41,14 @@ class Writer:
             f'"id":"chatcmpl-{number}","object":"%s","created":{created},"model":{json.dumps(model)},"choices":['
         )
         self._event = ("data: {" + self._start % "chat.completion.chunk").encode()
-        self.text_head = self._event + b'{"index":0,"delta":{"content":"'
-        self.text_tail = b'"},"logprobs":null,"finish_reason":null,"token_ids":null}]}\n\n'
+        self._text_head = self._event + b'{"index":0,"delta":{"content":"'
+
+    @property
+    def plain(self) -> tuple[bytes, bytes] | None:
+        """What stands around the text, unless usage makes every event different."""
+        if self._ask.continuous_usage:
+            return None
+        return self._text_head, b'"},"logprobs":null,"finish_reason":null,"token_ids":null}]}\n\n'
 
     def opening(self, usage: Usage) -> bytes:
         """The role event."""
@@ -53,7 +59,7 @@ class Writer:
         """An event with text; the last one carries the finish reason."""
         reason = b'"%b","stop_reason":null' % finish.encode() if finish is not None else b"null"
         choice = b'"},"logprobs":null,"finish_reason":%b,"token_ids":null}]' % reason
-        return self.text_head + text + choice + self._running_usage(usage) + b"}\n\n"
+        return self._text_head + text + choice + self._running_usage(usage) + b"}\n\n"
 
     def closing(self, usage: Usage) -> bytes:
         """What follows the last text: the usage event, when asked for, and [DONE]."""

@@ -29,8 +29,14 @@ class Writer:
         start = f'"id":"cmpl-{number}","object":"text_completion","created":{created},"model":{json.dumps(model)}'
         self._start = start.encode() + b',"choices":['
         self._event = b"data: {" + self._start
-        self.text_head = self._event + b'{"index":0,"text":"'
-        self.text_tail = b'","logprobs":null,"finish_reason":null,"stop_reason":null,"token_ids":null}]}\n\n'
+        self._text_head = self._event + b'{"index":0,"text":"'
+
+    @property
+    def plain(self) -> tuple[bytes, bytes] | None:
+        """What stands around the text, unless usage makes every event different."""
+        if self._ask.continuous_usage:
+            return None
+        return self._text_head, b'","logprobs":null,"finish_reason":null,"stop_reason":null,"token_ids":null}]}\n\n'
 
     def opening(self, usage: Usage) -> bytes:
         """Nothing goes before the first text."""
@@ -41,7 +47,7 @@ class Writer:
         reason = b'"%b"' % finish.encode() if finish is not None else b"null"
         running = b',"usage":' + usage_json(usage) if self._ask.continuous_usage else b""
         choice = b'","logprobs":null,"finish_reason":%b,"stop_reason":null,"token_ids":null}]' % reason
-        return self.text_head + text + choice + running + b"}\n\n"
+        return self._text_head + text + choice + running + b"}\n\n"
 
     def closing(self, usage: Usage) -> bytes:
         """What follows the last text: the usage event, when asked for, and [DONE]."""

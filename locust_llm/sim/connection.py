@@ -54,7 +54,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)  # uvloop has its own class
-        # A write must reach the socket now, not at the end of uvloop's turn: send times would be untrue.
+        # A write must reach the socket now: uvloop 0.21 puts it off to the end of its turn, and stamps would lie.
         self.transport.set_write_buffer_limits(high=0)
         self._server.connections.add(self)
 

@@ -56,7 +56,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     server.add_argument("--port", type=int, default=0, help="port; 0 takes a free one (default 0)")
     server.add_argument("--model", default="sim", help="the model's name (default sim)")
     server.add_argument("--any-model", action="store_true", help="answer to every model's name")
-    server.add_argument("--api-key", metavar="KEY", help="ask for this key as a Bearer token on /v1/")
+    server.add_argument("--api-key", metavar="KEY", help="ask for this key on /v1/, as a Bearer token or x-api-key")
     server.add_argument("--tokens-per-chunk", type=int, default=1, metavar="N", help="tokens in one event (default 1)")
     server.add_argument(
         "--emit-send-time",

@@ -2,8 +2,8 @@
 
 The hot path is one line of the server's loop: a plain streamed token is `head + word + tail`, prepared once per
 request. All words, and all send times, have the same length, so that the size line of the HTTP chunk is part of `head`.
-Whatever is not plain (the first and the last token, usage in every event, several tokens an event) has `head` None and
-comes through `emit`.
+Whatever is not plain (the first and the last token, events that differ from each other, several tokens an event) has
+`head` None and comes through `emit`.
 """
 
 from __future__ import annotations
@@ -107,15 +107,16 @@ class StreamedReply(Reply):
         opening = self._writer.opening(self._usage(0)) if first else b""
         finish = outcome if outcome in ("length", "stop") else None
         self._send_text(chunk(opening) if opening else b"", finish)
-        if first and self._settings.tokens_per_chunk == 1 and not self._ask.continuous_usage:
+        if first and self._settings.tokens_per_chunk == 1:
             self._prepare_plain()
 
     def _prepare_plain(self) -> None:
-        writer = self._writer
-        word = STAMP % 0 if self._settings.emit_send_time else WORDS[0]
-        size = len(writer.text_head) + len(word) + len(writer.text_tail)
-        self.head = b"%x\r\n%b" % (size, writer.text_head)
-        self.tail = writer.text_tail + b"\r\n"
+        around = self._writer.plain
+        if around is not None:
+            head, tail = around
+            word = STAMP % 0 if self._settings.emit_send_time else WORDS[0]
+            self.head = b"%x\r\n%b" % (len(head) + len(word) + len(tail), head)
+            self.tail = tail + b"\r\n"
 
     def _send_text(self, before: bytes, finish: str | None) -> None:
         count = self._buffered

@@ -131,7 +131,8 @@ class Server:
         key = self.settings.api_key
         if key is None or not request.path.startswith("/v1/"):
             return
-        if request.headers.get(b"authorization", b"") != f"Bearer {key}".encode():
+        shown = request.headers.get(b"authorization", b""), request.headers.get(b"x-api-key", b"")
+        if shown[0] != f"Bearer {key}".encode() and shown[1] != key.encode():
             raise HttpError(401, {"error": "Unauthorized"})
 
     def _check_model(self, model: Any) -> None:
@@ -152,10 +153,12 @@ class Server:
     def _counts(self) -> bytes:
         """Requests by fate: received = finished + faulted + cancelled + rejected + invalid + in_flight.
 
-        late_ms is how late the last 4,096 steps (with `--spread`: tokens) were sent against the engine's schedule.
+        now_ns is CLOCK_MONOTONIC, for rates between two looks; late_ms is how late the last 4,096 turns of writing
+        ended against the engine's schedule.
         """
         tally, late_ms = self.engine.tally, self._delivery.late_ms()
         counts = {
+            "now_ns": time.monotonic_ns(),
             "received": self.received,
             "finished": tally.finished,
             "faulted": tally.faulted,

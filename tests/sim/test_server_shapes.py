@@ -198,6 +198,8 @@ KEYS = [
     ({"authorization": "Bearer wrong"}, 401),
     ({"authorization": "sk-test"}, 401),
     ({"authorization": "Bearer sk-test"}, 200),
+    ({"x-api-key": "sk-test"}, 200),
+    ({"x-api-key": "wrong"}, 401),
 ]
 
 
@@ -214,7 +216,7 @@ def test_a_key_is_asked_for_on_v1_only(sim_server: Start) -> None:
         assert (path, response.status) == (path, status)
         response.read()
     connection.close()
-    assert counts(url)["invalid"] == 3
+    assert counts(url)["invalid"] == 4
 
 
 def test_any_model_is_answered_by_its_own_name(sim_server: Start) -> None:
