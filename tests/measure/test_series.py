@@ -90,7 +90,7 @@ def test_old_rows_are_folded_with_exact_sums() -> None:
     assert after[0].in_flight == before[6].in_flight
     assert after[-1].in_flight == before[-1].in_flight
     assert (after[1].users, after[1].oldest_age_s) == (1019, 101.9)
-    assert max(row.peak or 0 for _, span, row in series.rows() if span == 10) == 6
+    assert [row.peak for _, span, row in series.rows() if span == 10] == [6] * 5
 
 
 def test_a_late_correction_finds_its_folded_row() -> None:
@@ -120,7 +120,8 @@ def test_a_window_forgets_and_takes_nothing_of_what_is_past() -> None:
     for second in range(100, 130):
         histograms = window.at(second)
         assert histograms is not None
-        histograms[0].add(float(second))
+        for _ in range(100 if second == 119 else 1):
+            histograms[0].add(float(second))
     assert window.percentiles(129)[0] == (pytest.approx(124, rel=1e-3), 129.0, 129.0)
     window.forget(125)
     assert window.at(124) is None

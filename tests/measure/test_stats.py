@@ -192,6 +192,15 @@ def test_lagged_stamps_can_be_left_out() -> None:
     assert stats.histogram("ttft").count == 10
 
 
+def test_a_burst_at_the_end_gives_no_live_ttft_d24() -> None:
+    """D24: twelve events within 3 ms, a second after the request: only its tokens and its end are true."""
+    stats = fed(record(tuple(1000 + i / 4 for i in range(12)), n=12))
+    stats.tick(T0 + 5 * SECOND, ())
+    point = by_second(stats)[1]
+    assert (point.output_tokens, point.ttft_ms[0], point.itl_ms[0]) == (12, None, None)
+    assert point.e2e_ms[0] == pytest.approx(1002.75)
+
+
 def test_short_answers_stay_out_of_tpot_but_not_of_the_weighted_one() -> None:
     long = record(tuple(range(100, 2100, 100)), n=20)
     short = record((100, 150), n=2)
@@ -223,6 +232,7 @@ def test_a_reset_begins_anew_and_carries_what_is_in_flight_d20() -> None:
     counts = stats.counts()
     assert (before + counts.succeeded, counts.in_flight) == (10, 0)
     assert min(by_second(stats)) == 6
+    assert stats.series.open_events() == {}
     series = sum(point.output_tokens for point in stats.points())
     assert series + counts.before_tokens == counts.output_tokens
     assert by_second(stats)[6].in_flight == 2

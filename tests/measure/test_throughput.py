@@ -83,6 +83,7 @@ def test_what_drains_after_the_stop_is_not_throughput() -> None:
     assert run.output_tokens == 10
     assert run.duration_s == pytest.approx(1.05)
     assert run.requests == 0
+    assert (stats.counts().drained_tokens, stats.counts().drained_events) == (10, 0)
     assert sum(point.output_tokens for point in stats.points()) == 20
 
 
