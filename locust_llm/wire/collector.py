@@ -31,6 +31,7 @@ import gevent.hub
 import gevent.socket
 from gevent import monkey
 
+from locust_llm.wire.bell import Bell
 from locust_llm.wire.clock import StampClock, ask_for_stamps
 
 DRAIN_DUE_NS = 1_000_000
@@ -55,48 +56,6 @@ _WRITABLE = 2
 _socket: Any = monkey.get_original("socket", "socket")
 _make_poll: Any = monkey.get_original("select", "epoll" if sys.platform == "linux" else "poll")
 logger = logging.getLogger(__name__)
-
-
-class Bell:
-    """Where one greenlet sleeps until somebody rings, or until its time is over."""
-
-    __slots__ = ("_collector", "_rung", "_sleeper")
-
-    def __init__(self, collector: Collector) -> None:
-        self._collector = collector
-        self._rung = False
-        self._sleeper: Any = None
-
-    def ring(self) -> None:
-        """Wake the sleeper; without one, the next `wait` returns at once."""
-        sleeper = self._sleeper
-        if sleeper is None:
-            self._rung = True
-        else:
-            self._sleeper = None
-            self._collector.loop.run_callback(sleeper.switch, True)
-
-    def wait(self, until_ns: int | None = None) -> bool:
-        """Sleep; False when `until_ns` passed before anybody rang. None: for ever."""
-        if self._rung:
-            self._rung = False
-            return True
-        if until_ns is not None and until_ns <= time.monotonic_ns():
-            return False
-        sleeper = self._sleeper = gevent.hub.Waiter(self._collector.hub)
-        if until_ns is not None:
-            self._collector.set_alarm(until_ns, self, sleeper)
-        try:
-            rung: bool = sleeper.get()
-            return rung
-        finally:
-            self._sleeper = None
-
-    def time_over(self, sleeper: Any) -> None:
-        """Wake the sleeper of one certain `wait`, if that still sleeps."""
-        if self._sleeper is sleeper:
-            self._sleeper = None
-            self._collector.loop.run_callback(sleeper.switch, False)
 
 
 class Collector:
@@ -127,10 +86,21 @@ class Collector:
         self._reviewed_ns = time.monotonic_ns()
         self._hold_until_ns = 0
         # The kernel stamps packets only while some socket asks for it, and takes a moment to begin: one asks all along.
-        self._asks_for_stamps = ask_for_stamps(_socket(gevent.socket.AF_INET, gevent.socket.SOCK_DGRAM))
+        self._stamped_fd: int = ask_for_stamps(_socket(gevent.socket.AF_INET, gevent.socket.SOCK_DGRAM)).detach()
         if self._has_descriptor:
             self._watcher = self.loop.io(self._poll.fileno(), _READABLE)
             self._watcher.start(self._on_ready)
+
+    def close(self) -> None:
+        """Look after nothing any more."""
+        for fd in list(self._readers):
+            self.remove(fd)
+        self._set_timer(None)
+        os.close(self._stamped_fd)
+        if self._has_descriptor:
+            self._watcher.stop()
+            self._watcher.close()
+            self._poll.close()
 
     # -- sockets -------------------------------------------------------------------------------------------------
 
@@ -252,6 +222,10 @@ class Collector:
                 self._review(now_ns)
         elif not alarms:
             self._set_timer(None)
+
+    def sleeper(self) -> Any:
+        """What a greenlet sleeps in: `get` in the greenlet, `switch` from the hub."""
+        return gevent.hub.Waiter(self.hub)
 
     def set_alarm(self, at_ns: int, bell: Bell, sleeper: Any) -> None:
         """Tell `bell` when the time of `sleeper` is over."""

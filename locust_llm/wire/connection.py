@@ -15,8 +15,9 @@ from typing import Any
 import httptools
 
 from locust_llm.measure.record import Clock, Transit
+from locust_llm.wire.bell import Bell
 from locust_llm.wire.clock import ANCILLARY_BYTES
-from locust_llm.wire.collector import Bell, collector
+from locust_llm.wire.collector import collector
 from locust_llm.wire.connect import TLS, Route
 from locust_llm.wire.http1 import Http1Reply
 

@@ -14,35 +14,11 @@ import pytest
 from gevent import monkey
 
 from locust_llm.wire import collector as module
-from locust_llm.wire.collector import Bell, Collector, collector
+from locust_llm.wire.bell import Bell
+from locust_llm.wire.collector import Collector, collector
 
 MS = 1_000_000
 _poll: Any = monkey.get_original("select", "poll")
-
-
-@pytest.fixture(params=["epoll", "poll"])
-def own(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
-    """A collector of its own, on Linux's epoll and as on systems without it."""
-    if request.param == "poll":
-        monkeypatch.setattr(module, "_make_poll", _poll)
-    made = Collector()
-    yield made
-    retire(made)
-
-
-@pytest.fixture
-def pacer() -> Iterator[Collector]:
-    """One that can pace, which needs epoll."""
-    made = Collector()
-    yield made
-    retire(made)
-
-
-def retire(collector: Collector) -> None:
-    collector._set_timer(None)
-    for watcher in [*collector._watchers.values(), *([collector._watcher] if collector._has_descriptor else [])]:
-        watcher.stop()
-        watcher.close()
 
 
 @pytest.fixture
@@ -52,6 +28,26 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
     yield near, far
     near.close()
     far.close()
+
+
+@pytest.fixture(params=["epoll", "poll"])
+def own(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, pair: tuple[socket.socket, socket.socket]
+) -> Iterator[Collector]:
+    """A collector of its own, on Linux's epoll and as on systems without it. It closes before the sockets do."""
+    if request.param == "poll":
+        monkeypatch.setattr(module, "_make_poll", _poll)
+    made = Collector()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def pacer(pair: tuple[socket.socket, socket.socket]) -> Iterator[Collector]:
+    """One that can pace, which needs epoll."""
+    made = Collector()
+    yield made
+    made.close()
 
 
 def reading(sock: socket.socket, into: list[bytes]) -> Callable[[], None]:

@@ -66,13 +66,15 @@ def test_kernel_stamps_are_right_while_the_hub_is_blocked() -> None:
 
 
 @pytest.fixture
-def without_kernel_stamps(monkeypatch: pytest.MonkeyPatch) -> None:
+def without_kernel_stamps(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """As on systems that have no SO_TIMESTAMPING and no epoll."""
 
     monkeypatch.setattr(connect_module, "ask_for_stamps", lambda socket: socket)
     monkeypatch.setattr(collector_module, "ask_for_stamps", lambda socket: socket)
     monkeypatch.setattr(collector_module, "_make_poll", _poll)
     monkeypatch.setattr(collector_module, "_collectors", type(collector_module._collectors)())
+    yield
+    collector().close()
 
 
 @pytest.mark.usefixtures("without_kernel_stamps")
