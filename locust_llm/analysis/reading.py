@@ -24,7 +24,7 @@ BRACKET_ERRORS: Final = 2.0
 ZONE: Final = 0.95
 WELL_PAST: Final = 1.5
 CLOSE: Final = 1.2
-"""Two loads closer than this differ too little for growth to be told; then the best step stands in for the lower one."""
+"""Between loads closer than this growth cannot be told; then the best step stands in for the lower one."""
 
 POWER_FLOOR: Final = 0.005
 """ln P of no step counts as known better than this, however steady its batches are."""
