@@ -9,10 +9,12 @@ from typing import Any
 
 import gevent
 
+from locust_llm.measure.record import RequestRecord
 from locust_llm.wire.api import APIS, Call
 from locust_llm.wire.client import ClientConfig, LLMClient, ssl_context
 from locust_llm.wire.credentials import Credentials
 from locust_llm.wire.target import parse_target
+from tests.replay import Replay, Script
 
 CALL = Call(messages=[{"role": "user", "content": "hi"}], model="m", max_tokens=8)
 NO_CREDENTIALS = Credentials((), (), "none")
@@ -29,6 +31,15 @@ def client_of(url: str, api: str = "chat", **settings: Any) -> LLMClient:
         "connect_timeout_s": PATIENCE_S,
     }
     return LLMClient(ClientConfig(api=APIS[api], target=parse_target(url), **(fields | settings)))
+
+
+def asked(script: Script, call: Call = CALL, **settings: Any) -> tuple[RequestRecord, Replay]:
+    """The record of one request that is answered so, and the server that was asked."""
+    with Replay(script) as server:
+        client = client_of(server.url, **settings)
+        record = client.request(call)
+        client.close()
+        return record, server
 
 
 def open_descriptors() -> int:
