@@ -16,6 +16,7 @@ from locust_llm.measure.record import TokenSource
 from locust_llm.measure.timeline import AUDIO, CONTENT, REASONING, REFUSAL, Timeline
 from locust_llm.wire import failures
 from locust_llm.wire.document import read_document
+from locust_llm.wire.event import is_error, note_unreadable
 from locust_llm.wire.openai_chunks import Choice, Chunk, Delta, Tool, read_chunk
 from locust_llm.wire.openai_usage import NO_CHOICE, SEVERAL, UsageMeter
 
@@ -42,7 +43,7 @@ class OpenAIDecoder:
         try:
             chunk = read_chunk(data)
         except ValueError:
-            self._unreadable(at_ns, name, data)
+            note_unreadable(self._timeline, at_ns, name, data)
             return
         if name == "error":
             self._fail(data)
@@ -61,7 +62,7 @@ class OpenAIDecoder:
     def _read(self, at_ns: int | None, chunk: Chunk, data: bytes) -> None:
         timeline, choices, usage = self._timeline, chunk.choices, chunk.usage
         tokens = 0
-        if chunk.error and _is_error(chunk.error):
+        if chunk.error and is_error(chunk.error):
             self._fail(data)
         if timeline.model_answered is None and chunk.model:
             timeline.model_answered = chunk.model
@@ -143,22 +144,8 @@ class OpenAIDecoder:
         if reason in _FAILED_REASONS:
             self._timeline.fail(*failures.in_stream_failure(f"finish_reason {reason}"))
 
-    def _unreadable(self, at_ns: int, name: str, data: bytes) -> None:
-        """An event whose data is not JSON: the end, a bare error text, broken JSON, or a keep-alive word."""
-        if data.strip() == b"[DONE]":
-            self._timeline.done(at_ns)
-        elif name == "error":
-            self._timeline.fail(*failures.in_stream_failure(data.decode(errors="replace")))
-        elif data.lstrip()[:1] == b"{":
-            self._timeline.fail(failures.MALFORMED, failures.snippet(data))
-
     def _fail(self, data: bytes) -> None:
         self._timeline.fail(*failures.in_stream_failure(read_document(data)))
-
-
-def _is_error(error: object) -> bool:
-    """Whether an event's `error` tells of one; some servers send an empty object with every event."""
-    return any(error.values()) if isinstance(error, dict) else bool(error)
 
 
 def _told_tokens(choice: Choice) -> int:

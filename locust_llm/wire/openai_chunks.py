@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from locust_llm.wire.document import read_document
+from locust_llm.wire.document import as_count, as_text, read_document
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Index = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
@@ -130,8 +130,8 @@ def tolerant_chunk(document: Mapping[str, Any]) -> Chunk:
     return Chunk(
         choices=[_choice(item) for item in choices if isinstance(item, dict)] if isinstance(choices, list) else None,
         usage=_counts(document.get("usage")),
-        model=_text(document.get("model")),
-        object=_text(document.get("object")),
+        model=as_text(document.get("model")),
+        object=as_text(document.get("object")),
         error=document.get("error"),
         timings=_timings(document.get("timings")),
     )
@@ -143,8 +143,8 @@ def _choice(item: Mapping[str, Any]) -> Choice:
         index=_index(item.get("index")),
         delta=_delta(item.get("delta")),
         message=_delta(item.get("message")),
-        text=_text(item.get("text")),
-        finish_reason=_text(item.get("finish_reason")),
+        text=as_text(item.get("text")),
+        finish_reason=as_text(item.get("finish_reason")),
         logprobs=_logprobs(item.get("logprobs")),
         token_ids=ids if isinstance(ids, list) else None,
     )
@@ -157,12 +157,12 @@ def _delta(item: object) -> Delta | None:
     details, tools = item.get("reasoning_details"), item.get("tool_calls")
     return Delta(
         content=content,
-        reasoning_content=_text(item.get("reasoning_content")) or thought,
-        reasoning=_text(item.get("reasoning")),
+        reasoning_content=as_text(item.get("reasoning_content")) or thought,
+        reasoning=as_text(item.get("reasoning")),
         reasoning_details=details if isinstance(details, list) else None,
         tool_calls=[_tool(piece) for piece in tools if isinstance(piece, dict)] if isinstance(tools, list) else None,
         function_call=_function(item.get("function_call")),
-        refusal=_text(item.get("refusal")),
+        refusal=as_text(item.get("refusal")),
         audio=_audio(item.get("audio")),
     )
 
@@ -170,20 +170,22 @@ def _delta(item: object) -> Delta | None:
 def _parts(content: object) -> tuple[str | None, str | None]:
     """(text, thinking) of content that is a text or a list of parts."""
     if not isinstance(content, list):
-        return _text(content), None
+        return as_text(content), None
     said: list[str] = []
     thought: list[str] = []
     for part in content:
         if isinstance(part, str):
             said.append(part)
         elif isinstance(part, dict):
-            said.append(_text(part.get("text")) or "")
+            said.append(as_text(part.get("text")) or "")
             thought.append(_parts(part.get("thinking"))[0] or "")
     return "".join(said), "".join(thought) or None
 
 
 def _tool(piece: Mapping[str, Any]) -> Tool:
-    return Tool(index=_index(piece.get("index")), id=_text(piece.get("id")), function=_function(piece.get("function")))
+    return Tool(
+        index=_index(piece.get("index")), id=as_text(piece.get("id")), function=_function(piece.get("function"))
+    )
 
 
 def _function(item: object) -> Function | None:
@@ -192,13 +194,13 @@ def _function(item: object) -> Function | None:
     arguments = item.get("arguments")
     if isinstance(arguments, dict):
         arguments = json.dumps(arguments)
-    return Function(name=_text(item.get("name")), arguments=_text(arguments))
+    return Function(name=as_text(item.get("name")), arguments=as_text(arguments))
 
 
 def _audio(item: object) -> Audio | None:
     if not isinstance(item, dict):
         return None
-    return Audio(data=_text(item.get("data")), transcript=_text(item.get("transcript")))
+    return Audio(data=as_text(item.get("data")), transcript=as_text(item.get("transcript")))
 
 
 def _logprobs(item: object) -> Logprobs | None:
@@ -216,30 +218,22 @@ def _counts(item: object) -> Counts | None:
         return None
     prompt, completion = item.get("prompt_tokens_details"), item.get("completion_tokens_details")
     return Counts(
-        prompt_tokens=_count(item.get("prompt_tokens")),
-        completion_tokens=_count(item.get("completion_tokens")),
-        reasoning_tokens=_count(item.get("reasoning_tokens")),
-        prompt_tokens_details=PromptDetails(_count(prompt.get("cached_tokens"))) if isinstance(prompt, dict) else None,
+        prompt_tokens=as_count(item.get("prompt_tokens")),
+        completion_tokens=as_count(item.get("completion_tokens")),
+        reasoning_tokens=as_count(item.get("reasoning_tokens")),
+        prompt_tokens_details=PromptDetails(as_count(prompt.get("cached_tokens")))
+        if isinstance(prompt, dict)
+        else None,
         completion_tokens_details=(
-            CompletionDetails(_count(completion.get("reasoning_tokens"))) if isinstance(completion, dict) else None
+            CompletionDetails(as_count(completion.get("reasoning_tokens"))) if isinstance(completion, dict) else None
         ),
     )
 
 
 def _timings(item: object) -> Timings | None:
-    return Timings(_count(item.get("predicted_n"))) if isinstance(item, dict) else None
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _count(value: object) -> int | None:
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 2**53 else None
+    return Timings(as_count(item.get("predicted_n"))) if isinstance(item, dict) else None
 
 
 def _index(value: object) -> int:
-    count = _count(value)
+    count = as_count(value)
     return count if count is not None and count < 2**31 else 0
