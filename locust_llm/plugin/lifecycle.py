@@ -118,7 +118,9 @@ class Lifecycle:
             raise gevent.GreenletExit
         self.runner.log_exception("locust_llm", sentence, sentence)
         self.runner.update_state("stopped")
-        self.runner.shape_last_tick = None
+        shape, self.runner.shape_greenlet, self.runner.shape_last_tick = self.runner.shape_greenlet, None, None
+        if shape is not None and shape is not gevent.getcurrent():
+            shape.kill(block=False)
         self.runner._users_dispatcher = None
         self.environment.events.test_stop.fire(environment=self.environment)
         if self._headless:
