@@ -65,6 +65,11 @@ class Counts:
     drained_input_tokens: int = 0
     drained_succeeded: int = 0
 
+    slo_met: int = 0  # successes that meet every SLO …
+    slo_missed: int = 0  # … failures, successes that miss one, and cancelled ones that had missed one
+    slo_unjudged: int = 0  # successes without any metric that an SLO is on
+    drained_met: int = 0  # of slo_met, those that ended after the stop request
+
     errors: dict[str, int] = field(default_factory=dict)
     finish_reasons: dict[str, int] = field(default_factory=dict)
     token_sources: dict[str, int] = field(default_factory=dict)
@@ -85,6 +90,11 @@ class Counts:
     def ended(self) -> int:
         """Requests that have ended, whatever their outcome."""
         return self.succeeded + self.failed + self.cancelled
+
+    @property
+    def slo_judged(self) -> int:
+        """Requests that met or missed their SLOs; 0 when there are none."""
+        return self.slo_met + self.slo_missed
 
     @property
     def tokens_per_event(self) -> float:
@@ -161,6 +171,17 @@ def count(counts: Counts, record: RequestRecord) -> None:
         else:
             counts.connections_new += 1
         tally(counts.clocks, transit.clock)
+
+
+def count_slo(counts: Counts, record: RequestRecord, met: bool | None, *, drained: bool) -> None:
+    """Count the SLO verdict of one request that has ended; `drained`: after the stop request."""
+    if met is None:
+        counts.slo_unjudged += record.success
+    elif met:
+        counts.slo_met += 1
+        counts.drained_met += drained
+    else:
+        counts.slo_missed += 1
 
 
 def _count_success(counts: Counts, record: RequestRecord) -> None:

@@ -64,6 +64,18 @@ def request_throughput(stats: RunStats, name: str | None = None) -> float | None
     return _of_run(stats, name, lambda run: run.requests_per_s, lambda s, n: s.counts(n).succeeded)
 
 
+def goodput(stats: RunStats, name: str | None = None) -> float | None:
+    """None without SLOs. While the run is not stopped: the share of successes that met them, of their rate."""
+    counts = stats.counts(name)
+    run = run_throughput(stats)
+    if not counts.slo_judged or run is None:
+        return None
+    if stats.stopped_s is None:
+        rate = request_throughput(stats, name)
+        return rate * counts.slo_met / counts.succeeded if rate and counts.succeeded else 0.0
+    return (counts.slo_met - counts.drained_met) / run.duration_s
+
+
 def _of_run(
     stats: RunStats,
     name: str | None,
@@ -152,6 +164,13 @@ FIGURES: Final = (
     _rate("input_throughput", "Input", "tok/s", input_throughput, "Input tokens, counted as their answers begin."),
     _rate("request_throughput", "Requests", "req/s", request_throughput, "Successful ends before the stop request."),
     _rate(
+        "goodput",
+        "Goodput",
+        "req/s",
+        goodput,
+        "Successes that meet every SLO, per second, as far as they ended before the stop request.",
+    ),
+    _rate(
         "tokens_per_event",
         "Tokens per event",
         "tok",
@@ -159,6 +178,12 @@ FIGURES: Final = (
         "Streamed tokens / output events, where the server told the tokens.",
     ),
     _share("failed_share", "Failed", lambda c: (c.failed, c.outcomes), "Failed / (succeeded + failed)."),
+    _share(
+        "goodput_share",
+        "Goodput",
+        lambda c: (c.slo_met, c.slo_judged),
+        "Requests that meet every SLO / outcomes that could be judged, and cancelled ones that had missed one.",
+    ),
     _share("cancelled_share", "Cancelled", lambda c: (c.cancelled, c.ended), "Cut off by us / all that ended."),
     _share(
         "cached_share",
@@ -188,6 +213,9 @@ FIGURES: Final = (
     _count("succeeded", "Succeeded", lambda c: c.succeeded, "Requests with a complete answer."),
     _count("failed", "Failed", lambda c: c.failed, "Requests that ended in any other way, but not by us."),
     _count("cancelled", "Cancelled", lambda c: c.cancelled, "Requests cut off by us, at the stop or a ramp-down."),
+    _count("slo_met", "Met SLOs", lambda c: c.slo_met, "Successes that meet every SLO."),
+    _count("slo_missed", "Missed SLOs", lambda c: c.slo_missed, "Failures, and requests that miss an SLO."),
+    _count("slo_unjudged", "Not judged", lambda c: c.slo_unjudged, "Successes without a metric that an SLO is on."),
     _count("in_flight", "In flight", lambda c: c.in_flight, "Started and not ended yet."),
     _count("warmup", "Warm-up", lambda c: c.warmup_ended, "Warm-up requests; in no other figure."),
     _count("output_tokens", "Output tokens", lambda c: c.output_tokens, "Sum of N over successes.", "tok"),

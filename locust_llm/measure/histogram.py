@@ -185,6 +185,14 @@ class Histogram:
         number = max(int(np.float64(value).view(np.int64)), _TINY) >> _SHIFT
         return int(self._counts[np.searchsorted(self._index, number) :].sum())
 
+    def count_above(self, value: float) -> int:
+        """How many samples lie in buckets above that of `value`."""
+        self._settle()
+        if self._index is None or self._counts is None or value >= self._max:
+            return 0
+        number = max(int(np.float64(value).view(np.int64)), _TINY) >> _SHIFT
+        return int(self._counts[np.searchsorted(self._index, number, side="right") :].sum())
+
     def buckets(self) -> list[tuple[float, int]]:
         """(middle, count) of every bucket that holds something, rising."""
         self._settle()

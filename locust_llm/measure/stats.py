@@ -17,17 +17,18 @@ Warm-up requests are counted apart and are in no other figure.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from locust_llm.measure import metrics
+from locust_llm.measure import metrics, slo
 from locust_llm.measure.arrivals import SECOND_NS
+from locust_llm.measure.blocks import KEPT, Block, Blocks
 from locust_llm.measure.catalogue import BY_KEY, DISTRIBUTIONS, ITL, TPOT
-from locust_llm.measure.counts import Counts, count
+from locust_llm.measure.counts import Counts, count, count_slo
 from locust_llm.measure.histogram import Histogram
 from locust_llm.measure.live import Live
 from locust_llm.measure.record import Clock, RequestRecord
@@ -44,41 +45,51 @@ REPORT_LAG_S: Final = 5
 """The same on a master: one report interval (3 s) more."""
 
 
-_METRICS: Final[tuple[tuple[str, Callable[[RequestRecord], Any], bool, bool], ...]] = tuple(
-    (metric.key, metric.of, metric.pooled, metric.timing) for metric in DISTRIBUTIONS
+_METRICS: Final[tuple[tuple[str, Callable[[RequestRecord], Any], bool, bool, bool], ...]] = tuple(
+    (metric.key, metric.of, metric.pooled, metric.timing, metric.key in KEPT) for metric in DISTRIBUTIONS
 )
 
 
 class _Name:
     """What is kept of one request name. `lagged` holds the timings that the client's own delay may have touched."""
 
-    __slots__ = ("counts", "histograms", "lagged")
+    __slots__ = ("blocks", "counts", "histograms", "lagged")
 
     def __init__(self) -> None:
         self.counts = Counts()
         self.histograms: dict[str, Histogram] = {}
         self.lagged: dict[str, Histogram] = {}
+        self.blocks = Blocks()
 
-    def merge_packed(self, parts: list[dict[str, bytes]]) -> None:
-        """Add packed histograms, and then packed histograms of lagged requests, where given."""
+    def merge_packed(self, parts: list[Any]) -> None:
+        """Add packed histograms, then packed histograms of lagged requests, then packed blocks, where given."""
         for mine, packed in zip((self.histograms, self.lagged), parts, strict=False):
             for key, data in packed.items():
                 histogram = mine.get(key)
                 if histogram is None:
                     histogram = mine[key] = Histogram()
                 histogram.merge_packed(data)
+        for packed in parts[2:]:
+            self.blocks.merge_packed(packed)
 
 
 class RunStats:
     """The figures of one run.
 
     `lag_s`: seconds after which a second of the series counts as complete; None in a worker, which nobody reads.
+    `slos`: the limits that each request has to meet.
     `first_sent_s`, `stopped_s`, `all_running_s`: wall-clock seconds of the run's marks, None until they happen.
     """
 
     def __init__(
-        self, offset_ns: int, *, min_tokens: int = metrics.MIN_TOKENS, lag_s: int | None = LOCAL_LAG_S
+        self,
+        offset_ns: int,
+        *,
+        min_tokens: int = metrics.MIN_TOKENS,
+        lag_s: int | None = LOCAL_LAG_S,
+        slos: Sequence[slo.Slo] = (),
     ) -> None:
+        self.slos = tuple(slos)
         self.min_tokens = min_tokens
         self.lag_s = lag_s
         self.first_sent_s: float | None = None
@@ -117,7 +128,13 @@ class RunStats:
             name.counts.warmup_ended += 1
             return
         count(name.counts, record)
-        itl_ms = self._sample(name, record)
+        met = slo.met(record, self.slos)
+        if self.slos:
+            drained = self._live.stop_ns is not None and record.ended_ns >= self._live.stop_ns
+            count_slo(name.counts, record, met, drained=drained)
+        block = name.blocks.at(self._live.second(record.ended_ns))
+        block.count(record.outcome, met)
+        itl_ms = self._sample(name, block, record)
         self._note_sent(record.transit.sent_ns)
         self._live.end(record, name.counts, itl_ms)
 
@@ -173,11 +190,14 @@ class RunStats:
     def take_delta(self) -> dict[str, Any]:
         """What came since the last call, as plain values for a message; it is no longer in here afterwards.
 
-        `stats` has [counts, histograms, lagged histograms] for each of `names`; the histograms may be missing there,
-        since `detail` holds them packed together with the series.
+        `stats` has [counts, histograms, lagged histograms, blocks] for each of `names`; all but the counts may be
+        missing there, since `detail` holds them packed together with the series.
         """
         names = list(self._names)
-        histograms = {name: [_packed(kept.histograms), _packed(kept.lagged)] for name, kept in self._names.items()}
+        histograms = {
+            name: [_packed(kept.histograms), _packed(kept.lagged), kept.blocks.pack()]
+            for name, kept in self._names.items()
+        }
         delta = {
             "names": names,
             "stats": [[kept.counts.pack()] for kept in self._names.values()],
@@ -228,6 +248,10 @@ class RunStats:
         parts = [kept.histograms for kept in chosen] + ([kept.lagged for kept in chosen] if lagged else [])
         return Histogram.merged(part[key] for part in parts if key in part)
 
+    def blocks(self, name: str | None = None) -> Blocks:
+        """What ended in each stretch of the run, of one name or of all."""
+        return Blocks.merged(kept.blocks for kept in self._chosen(name))
+
     def tokens_per_event(self, name: str) -> float:
         """What one output event of this name weighs as long as its request has not told its tokens."""
         kept = self._names.get(name)
@@ -249,7 +273,7 @@ class RunStats:
 
     # -- parts ---------------------------------------------------------------------------------------------------
 
-    def _sample(self, name: _Name, record: RequestRecord) -> NDArray[np.float64] | None:
+    def _sample(self, name: _Name, block: Block, record: RequestRecord) -> NDArray[np.float64] | None:
         """Put the record's samples into the distributions; returns its gaps when it has some and all are valid."""
         itl_ms = None
         counts = name.counts
@@ -258,7 +282,7 @@ class RunStats:
         if _lagged(record):
             counts.lagged += 1
             timings = name.lagged
-        for key, of, pooled, timing in _METRICS:
+        for key, of, pooled, timing, kept in _METRICS:
             value = of(record)
             if value is None:
                 continue
@@ -274,12 +298,15 @@ class RunStats:
             try:
                 if not pooled:
                     histogram.add(value)
+                    if kept:
+                        block.histogram(key).add(value)
                 elif isinstance(value, tuple):
                     histogram.add_weighted(*value)
                 elif len(value):
                     histogram.add_many(value)
                     if key == ITL:
                         itl_ms = value
+                        block.histogram(key).add_checked(value.tobytes())
             except ValueError:
                 counts.clock_faults += 1
         return itl_ms

@@ -69,7 +69,7 @@ def summary(stats: RunStats, name: str | None = None) -> list[SummaryRow]:
 def summary_row(stats: RunStats, metric: Distribution, name: str | None = None) -> SummaryRow:
     """The row of one distribution."""
     histogram = stats.histogram(metric.key, name)
-    infinite = _infinite(stats, metric, name, histogram.count)
+    infinite = infinite_samples(stats, metric, name, histogram.count)
     quantiles = []
     for q in QUANTILES:
         worst = histogram.percentile_with(infinite, q) if metric.judged else None
@@ -80,7 +80,7 @@ def summary_row(stats: RunStats, metric: Distribution, name: str | None = None) 
     return SummaryRow(name, metric, histogram.count, histogram.mean, histogram.min, histogram.max, tuple(quantiles))
 
 
-def _infinite(stats: RunStats, metric: Distribution, name: str | None, samples: int) -> int:
+def infinite_samples(stats: RunStats, metric: Distribution, name: str | None, samples: int) -> int:
     """How many samples of +∞ the failed requests are worth: one each, or a success's usual number when pooled."""
     counts = stats.counts(name)
     if not metric.pooled or counts.succeeded == 0:
