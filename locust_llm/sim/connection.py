@@ -146,5 +146,6 @@ class Connection(asyncio.Protocol):
 
     def _refuse(self, error: HttpError) -> None:
         if not self.transport.is_closing():
-            self.transport.write(error_response(error, keep_alive=False))
+            if self.reply is None:  # never into the middle of an answer
+                self.transport.write(error_response(error, keep_alive=False))
             self.transport.close()

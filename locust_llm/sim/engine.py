@@ -84,7 +84,7 @@ class Engine:
         s = self.settings
         self._reach(now_ns)
         self.tally.received += 1
-        limit = max_tokens if max_tokens is not None else s.default_max_tokens
+        limit = max_tokens if max_tokens is not None else self._door.default_limit(prompt_tokens)
         refusal = self._door.refusal(now_ns, prompt_tokens + limit, self._scheduler.queued)
         if refusal is not None:
             self.tally.count(refusal.reason)

@@ -19,8 +19,15 @@ class FrontDoor:
         self._depth_ns = (settings.rate_limit_burst - 1) * self._interval_ns
         self._due_ns = float(now_ns) - self._depth_ns  # when the next request comes at the rate exactly
         self._room = min((n for n in (settings.context_tokens, settings.kv_tokens) if n is not None), default=None)
+        self._default_max_tokens = settings.default_max_tokens
         self._max_queue = settings.max_queue
         self._queue_status = settings.queue_status
+
+    def default_limit(self, prompt_tokens: int) -> int:
+        """The answer limit of a request that names none: the default, or what the context leaves, but at least 1."""
+        if self._room is None:
+            return self._default_max_tokens
+        return max(1, min(self._default_max_tokens, self._room - prompt_tokens))
 
     def refusal(self, now_ns: int, tokens: int, queued: int) -> Refusal | None:
         """Judges a request of `tokens` (prompt and longest answer); `queued` are those already waiting in vain."""

@@ -181,7 +181,7 @@ def _json_object(body: bytes) -> dict[str, Any]:
         raise api_error(400, "Bad Request", "1 validation error:\n  {'type': 'missing', 'loc': 'body'}", "body")
     try:
         value = json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         at = getattr(error, "pos", 0)
         message = f"1 validation error:\n  {{'type': 'json_invalid', 'loc': 'body.{at}', 'msg': 'JSON decode error'}}"
         raise api_error(400, "Bad Request", message, f"body.{at}") from None

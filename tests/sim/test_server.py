@@ -85,6 +85,19 @@ def test_odd_requests_are_answered_and_closed(url: str, sent: bytes, start: byte
     assert get(url, "/health") == b""
 
 
+def test_garbage_during_an_answer_never_lands_in_it(sim_server: Start) -> None:
+    url = sim_server(*FAST).url
+    with socket.create_connection(("127.0.0.1", port_of(url)), timeout=DEADLINE_S) as sock:
+        sock.sendall(request_bytes(CHAT, ENDLESS))
+        wait_for_counts(url, running=1)
+        sock.sendall(b"GARBAGE\r\n\r\n")
+        answer = b""
+        while part := sock.recv(65536):
+            answer += part
+    assert answer.count(b"HTTP/1.1") == 1
+    wait_for_counts(url, running=0, cancelled=1)
+
+
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_client_that_leaves_frees_its_slot_at_once(sim_server: Start, stream: bool) -> None:
     """With one slot, the next in line is answered although the first had hours to go."""

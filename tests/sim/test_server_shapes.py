@@ -148,6 +148,7 @@ BAD = [
     pytest.param(CHAT, b'{"model":', 400, "json_invalid", id="broken JSON"),
     pytest.param(CHAT, b"[1]", 400, "dict_type", id="not an object"),
     pytest.param(CHAT, b"\xff\xfe{", 400, "json_invalid", id="not UTF-8"),
+    pytest.param(CHAT, b"[" * 100_000, 400, "json_invalid", id="too deep"),
     pytest.param(CHAT, {"model": "sim"}, 400, "body.messages", id="no messages"),
     pytest.param(CHAT, {"messages": []}, 400, "at least one message", id="empty messages"),
     pytest.param(CHAT, {"messages": ["hi"]}, 400, "valid dictionary", id="a message that is none"),
@@ -254,6 +255,8 @@ def test_too_long_for_the_context(sim_server: Start) -> None:
     url = sim_server(*FAST, "--context-tokens", "100").url
     status, answer = ask(url, CHAT, chat("word " * 60, max_tokens=41))
     assert (status, answer["error"]["type"]) == (400, "BadRequestError")
+    _, answer = ask(url, CHAT, chat("word " * 60))  # names no limit: gets what the context leaves
+    assert answer["usage"]["completion_tokens"] == 40
     assert json.loads(get(url, "/v1/models"))["data"][0]["max_model_len"] == 100
 
 

@@ -60,6 +60,7 @@ def test_one_slot_follows_lindley_exactly() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("load", [0.5, 0.7, 0.9])
 @pytest.mark.parametrize("slots", [1, 4])
 def test_half_a_million_arrivals_meet_theory(slots: int, load: float) -> None:
