@@ -168,13 +168,14 @@ class ClosedLoop(VirtualLoad):
         self._active: set[int] = set()  # users with a request running or due
         self.users = 0
 
-    def set_users(self, users: int) -> None:
-        """From now on users 0 … users − 1 take part."""
+    def set_users(self, users: int, spawn_s: float | None = None) -> None:
+        """From now on users 0 … users − 1 take part; new ones start over `spawn_s`, if it is not to be the loop's."""
+        spawn_ns = self._spawn_ns if spawn_s is None else round(spawn_s * _NS_PER_S)
         self.users = users
         joining = [user for user in range(users) if user not in self._active]
         for place, user in enumerate(joining):
             self._active.add(user)
-            heappush(self._arrivals, (self.now_ns + self._spawn_ns * place // len(joining), user))
+            heappush(self._arrivals, (self.now_ns + spawn_ns * place // len(joining), user))
 
     def _demand(self, user: int) -> Demand:
         return self._draw(self._random)
