@@ -6,9 +6,9 @@ as the worst it can be while not growing, a random walk (a server right at its c
 over batches, q a second, makes the slope of a window of T seconds uncertain by sqrt(6/5 · q / T). A server with room
 pulls its backlog back, so there the true error is smaller.
 
-The step is "overloaded" as soon as the slope is above 0 by 3 standard errors and above 1 % of the arrivals, and "steady"
-once the slope's upper bound (2 standard errors) is below 10 % of the arrivals. So a rate a few per cent above capacity
-may pass a short window: the answer's resolution is a matter of time.
+The step is "overloaded" as soon as the slope is above 0 by 3 standard errors and above 1 % of the arrivals, and
+"steady" once the slope's upper bound (2 standard errors) is below 10 % of the arrivals. So a rate a few per cent above
+capacity may pass a short window: the answer's resolution is a matter of time.
 """
 
 from __future__ import annotations

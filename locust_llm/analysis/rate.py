@@ -77,7 +77,7 @@ class RateSearch:
         complete = bool(results) and spoilt is None and self._next_rate(results) is None
         kind, sentence = _said(sustained, overloaded, spoilt, complete)
         notes = tuple(
-            f"At {step.load:.4g} requests/s it stayed open whether the backlog grows ({step.why}): counted as overloaded."
+            f"At {step.load:.4g} requests/s it stayed open whether the backlog grows ({step.why}): taken as overloaded."
             for step in results
             if step.status is Status.NOISY
         )
