@@ -35,7 +35,7 @@ class EmbeddedEngine:
         except BaseException:  # the UI's stop button kills the greenlet that starts a test
             self.stop()
             raise
-        atexit.register(self.stop)
+        atexit.register(self._let_go)
 
     @property
     def pid(self) -> int:
@@ -67,12 +67,16 @@ class EmbeddedEngine:
             raise ConfigurationError(f"the embedded engine said {line[:80]!r} instead of READY")
         return url.split()[0]
 
+    def _let_go(self) -> None:
+        """End it without waiting for that: waiting would run Locust's greenlets on, whose files are closed by now."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.terminate()
+
     def stop(self) -> None:
         """End it."""
         if self._process.poll() is None:
-            assert self._process.stdin is not None
-            self._process.stdin.close()
-            self._process.terminate()
+            self._let_go()
             try:
                 self._process.wait(5)
             except subprocess.TimeoutExpired:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from locust import User
+from locust.user.task import LOCUST_STATE_STOPPING, LOCUST_STATE_WAITING
 
 from locust_llm.plugin import setup as _setup  # noqa: F401 - hooks into Locust
 from locust_llm.plugin.calls import UserCalls
@@ -37,6 +38,14 @@ class LLMUser(User):
     def prompt(self) -> str:
         """The next prompt: the file of `--llm-prompt-file`, or generated words that no cache has seen."""
         return self.session.prompts()
+
+    def stop(self, force: bool = False) -> bool:
+        """As Locust's; a user that waits and wakes up just as it is stopped begins no request, to be cut off in it."""
+        if not force and self._state == LOCUST_STATE_WAITING:
+            self._state = LOCUST_STATE_STOPPING
+            self._group.killone(self._greenlet)
+            return True
+        return bool(super().stop(force))
 
     def start(self, group: Any) -> Any:
         """Start the user's greenlet; its connections close with it."""
