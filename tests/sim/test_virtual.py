@@ -107,6 +107,11 @@ def test_users_come_and_go() -> None:
     run.run_for(10.0)
     first_ns = {row.user: row.arrived_ns for row in reversed(run.rows)}
     assert first_ns == {0: 0, 1: S, 2: 2 * S, 3: 3 * S}
+    now_ns = run.now_ns
+    run.set_users(6, spawn_s=1.0)  # this time over one second
+    run.run_for(10.0)
+    first_ns = {row.user: row.arrived_ns for row in reversed(run.rows)}
+    assert (first_ns[4], first_ns[5]) == (now_ns, now_ns + S // 2)
     run.set_users(1)
     run.run_for(20.0)
     asked = len(run.rows)
