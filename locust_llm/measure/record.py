@@ -80,6 +80,7 @@ class RequestRecord:
 
     `event_ns` holds the arrival of every output event in order; `event_choice` (parallel) the choice each belongs to,
     or None when there was only one; `event_tokens` (parallel) the tokens each carried, where the server told.
+    `stream_asked`: whether the request asked for a stream; `streamed`: whether its events tell when tokens came.
     `first_visible_ns` is the first event a reader could see (text, tool call, refusal, audio; not reasoning).
     """
 
@@ -102,6 +103,7 @@ class RequestRecord:
     transit: Transit = field(default_factory=Transit)
 
     streamed: bool = True
+    stream_asked: bool = True
     event_ns: array[int] = field(default_factory=lambda: array("q"))
     event_choice: array[int] | None = None
     event_tokens: array[int] | None = None
@@ -129,6 +131,11 @@ class RequestRecord:
     def finish_reason(self) -> str | None:
         """The (first choice's) terminal finish reason."""
         return self.finish_reasons[0] if self.finish_reasons else None
+
+    @property
+    def generates(self) -> bool:
+        """Whether output tokens are to be expected: an embedding has none."""
+        return self.api != "embeddings"
 
     @property
     def input_tokens(self) -> int | None:

@@ -48,6 +48,7 @@ class Timeline:
         "started_ns",
         "started_wall_s",
         "status",
+        "stream_asked",
         "streamed",
         "summarised",
         "tokens_known",
@@ -82,6 +83,7 @@ class Timeline:
         self.transit = Transit()
         self.status: int | None = None
         self.streamed = True
+        self.stream_asked = True
         self.summarised = False
         self.done_ns: int | None = None
         self.error: str | None = None
@@ -207,6 +209,7 @@ class Timeline:
             ended_ns=ended_ns,
             transit=self.transit,
             streamed=self.streamed,
+            stream_asked=self.stream_asked,
             event_ns=self.event_ns,
             event_choice=self.event_choice if any(self.event_choice) else None,
             event_tokens=self.event_tokens if self.tokens_known is not None else None,

@@ -1,4 +1,4 @@
-"""UserCalls, the `self.client` of an LLMUser: `chat` and `complete`, with `name`, `context`, `catch_response`."""
+"""UserCalls, the `self.client` of an LLMUser: `chat`, `complete`, `embed`, with `name`, `context`, `catch_response`."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ from locust_llm.measure.timeline import Timeline
 from locust_llm.plugin import events
 from locust_llm.wire.api import APIS, Call, Prompt
 from locust_llm.wire.client import LLMClient
+from locust_llm.wire.embeddings import EMBEDDINGS
+from locust_llm.wire.openai_completions import COMPLETIONS
 
 if TYPE_CHECKING:
     from locust_llm.plugin.user import LLMUser
 
-BUSY = (429, 503)
+BUSY = (429, 503, 529)
 PAUSE_S = 1.0
-"""Pause of a user after HTTP 429 or 503 when the server names none."""
+"""Pause of a user after HTTP 429, 503 or 529 when the server names none."""
 
 PAUSE_STEP_S = 0.25
 
@@ -123,15 +125,19 @@ class UserCalls:
         catch_response: bool = False,
         **body: Any,
     ) -> RequestRecord | Answer:
-        """Stream one chat completion; returns its record, or with `catch_response` an Answer for a `with` block.
+        """Stream one answer, by the API of `--llm-api` or of the class.
+
+        Returns its record, or with `catch_response` an Answer for a `with` block.
 
         `messages` is a list of messages, or a text for one user message. `name` is the row in the statistics.
         `max_tokens` and `model` default to the options; any other keyword is a field of the request's body. A failed
         request does not raise: look at `record.success` and `record.error`.
         """
         said = [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
-        call = self._call(name, max_tokens, model, body, messages=said)
-        return self._send("chat", call, context, catch_response)
+        usual = self.session.settings.api
+        api = self._user.llm_api if self._user.llm_api not in ("", EMBEDDINGS.name) else usual
+        call = self._call(api, name, max_tokens, model, body, messages=said)
+        return self._send(api, call, context, catch_response)
 
     @overload
     def complete(
@@ -169,8 +175,44 @@ class UserCalls:
         **body: Any,
     ) -> RequestRecord | Answer:
         """Stream one text completion (`/v1/completions`); otherwise as `chat`."""
-        call = self._call(name, max_tokens, model, body, prompt=prompt)
-        return self._send("completions", call, context, catch_response)
+        call = self._call(COMPLETIONS.name, name, max_tokens, model, body, prompt=prompt)
+        return self._send(COMPLETIONS.name, call, context, catch_response)
+
+    @overload
+    def embed(
+        self,
+        texts: Prompt,
+        *,
+        name: str = ...,
+        model: str | None = ...,
+        context: Mapping[str, Any] | None = ...,
+        catch_response: Literal[False] = ...,
+        **body: Any,
+    ) -> RequestRecord: ...
+    @overload
+    def embed(
+        self,
+        texts: Prompt,
+        *,
+        name: str = ...,
+        model: str | None = ...,
+        context: Mapping[str, Any] | None = ...,
+        catch_response: Literal[True],
+        **body: Any,
+    ) -> Answer: ...
+    def embed(
+        self,
+        texts: Prompt,
+        *,
+        name: str = "embedding",
+        model: str | None = None,
+        context: Mapping[str, Any] | None = None,
+        catch_response: bool = False,
+        **body: Any,
+    ) -> RequestRecord | Answer:
+        """Embed one or several texts (`/v1/embeddings`): E2E and input tokens; otherwise as `chat`."""
+        call = self._call(EMBEDDINGS.name, name, None, model, body, prompt=texts)
+        return self._send(EMBEDDINGS.name, call, context, catch_response)
 
     def close(self) -> None:
         """Close the connections."""
@@ -179,6 +221,7 @@ class UserCalls:
 
     def _call(
         self,
+        api: str,
         name: str,
         max_tokens: int | None,
         model: str | None,
@@ -187,7 +230,8 @@ class UserCalls:
         messages: Sequence[Mapping[str, Any]] | None = None,
         prompt: Prompt | None = None,
     ) -> Call:
-        usual = self.session.call(self._user.host)
+        usual = self.session.call(self._user.host, api)
+        extra = {**usual.extra, **body}
         return replace(
             usual,
             name=name,
@@ -195,7 +239,8 @@ class UserCalls:
             prompt=prompt,
             model=model if model is not None else usual.model,
             max_tokens=max_tokens if max_tokens is not None else usual.max_tokens,
-            extra={**usual.extra, **body},
+            stream=bool(extra.pop("stream", usual.stream)),
+            extra=extra,
         )
 
     def _send(
@@ -258,7 +303,7 @@ class _Watch:
         )
 
     def pause(self, record: RequestRecord) -> None:
-        """After 429 or 503: wait as long as the server asks, outside every latency, unless the user is stopped."""
+        """After 429, 503 or 529: wait as long as the server asks, outside every latency, unless the user is stopped."""
         cap = self._session.settings.retry_after_cap
         if record.status not in BUSY or cap <= 0:
             return

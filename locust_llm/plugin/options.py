@@ -42,12 +42,28 @@ class Option:
         return "LOCUST_" + self.dest.upper()
 
 
+CHAT_APIS = ("chat", "completions", "messages", "responses", "ollama")
+
 OPTIONS: tuple[Option, ...] = (
+    Option(
+        "--llm-api",
+        str,
+        "chat",
+        "The API that self.client.chat speaks: OpenAI's chat, completions or responses, Anthropic's messages, or"
+        " Ollama's own chat",
+        choices=CHAT_APIS,
+    ),
+    Option(
+        "--llm-no-stream",
+        bool,
+        False,
+        "Ask for whole answers instead of streams: E2E and token counts, never a TTFT",
+    ),
     Option(
         "--llm-model",
         str,
         "",
-        "Model id to ask for. Else OPENAI_MODEL, else the first that the server lists",
+        "Model id to ask for. Else OPENAI_MODEL (ANTHROPIC_MODEL), else the first that the server lists",
         "NAME",
         in_form=True,
     ),
@@ -55,7 +71,8 @@ OPTIONS: tuple[Option, ...] = (
         "--llm-api-key-env",
         str,
         "",
-        "Name of the environment variable that holds the API key, read by each process (else OPENAI_API_KEY)",
+        "Name of the environment variable that holds the API key, read by each process (else OPENAI_API_KEY, or"
+        " ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN, or OLLAMA_API_KEY)",
         "VARIABLE",
     ),
     Option("--llm-header", str, None, "A header to send with each request; repeatable", "'Name: value'", many=True),
@@ -254,5 +271,7 @@ def describe() -> str:
         lines.append(f"  {option.flag}{' ' + option.metavar if option.metavar else ''}")
         lines.append(f"      {_help(option).replace('%%', '%')}")
         lines.append(f"      variable {option.variable}" + (", in the web form" if option.in_form else ""))
-    lines += ["", "Also read, last of all: OPENAI_BASE_URL (as --host), OPENAI_API_KEY, OPENAI_MODEL."]
+    lines += ["", "Also read, last of all: OPENAI_BASE_URL (as --host), OPENAI_API_KEY, OPENAI_MODEL; for messages"]
+    lines += ["ANTHROPIC_BASE_URL, ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN (sent as Bearer), ANTHROPIC_MODEL; for"]
+    lines += ["ollama OLLAMA_HOST, OLLAMA_API_KEY."]
     return "\n".join(lines)

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import shlex
@@ -29,6 +30,7 @@ from locust_llm.wire.api import APIS
 from locust_llm.wire.call import Call
 from locust_llm.wire.client import ClientConfig, LLMClient, Quirks, ssl_context
 from locust_llm.wire.credentials import credentials
+from locust_llm.wire.embeddings import EMBEDDINGS
 from locust_llm.wire.failures import LABELS
 from locust_llm.wire.preflight import Report, check, reach, warm_up
 from locust_llm.wire.target import (
@@ -42,8 +44,6 @@ from locust_llm.wire.target import (
 from locust_llm.workload.prompts import FixedPrompt, PromptFileError, Prompts, read_prompt_file
 
 logger = logging.getLogger(__name__)
-
-DEFAULT_KEY_VARIABLE = "OPENAI_API_KEY"
 
 
 class Session:
@@ -59,7 +59,7 @@ class Session:
         self.stopped_wall_s: float | None = None
         self.lost: dict[str, float] = {}
         self.models: dict[str, str] = {}
-        self.base_url = ""
+        self.base_urls: dict[str, str] = {}
         self.engine_url = ""
         self.listener = Listener(environment, worker=self.is_worker, master=self.is_master)
         self.open_load = OpenLoad(self)
@@ -108,10 +108,21 @@ class Session:
 
     def hosts(self) -> list[str | None]:
         """The hosts that this test's LLM users will ask, as typed; None is the default target."""
+        return list(dict.fromkeys(host for host, _ in self.targets()))
+
+    def targets(self) -> list[tuple[str | None, str]]:
+        """(host, API) of this test's LLM users; raises ConfigurationError for an API that we do not know."""
         from locust_llm.plugin.user import LLMUser
 
         users = [user for user in self.environment.user_classes if issubclass(user, LLMUser)]
-        return list(dict.fromkeys(self.environment.host or user.host or None for user in users))
+        for user in users:
+            if user.llm_api and user.llm_api not in APIS:
+                raise ConfigurationError(f"{user.__name__}.llm_api is {user.llm_api!r}: give one of {', '.join(APIS)}")
+        return list(
+            dict.fromkeys(
+                (self.environment.host or user.host or None, user.llm_api or self.settings.api) for user in users
+            )
+        )
 
     def prepare(self) -> None:
         """Settle target, key and model, and check them by one small request each; raises ConfigurationError."""
@@ -124,13 +135,13 @@ class Session:
         self.models = {}
         self._make_prompts()
         self._settle_target()
-        for host in self.hosts():
-            self._check(host)
+        for host, api in self.targets():
+            self._check(host, api)
         options = self.environment.parsed_options
         if options is not None:
             options.llm_run = self.run
             options.llm_resolved_models = json.dumps(self.models)
-            options.llm_base_url = self.base_url
+            options.llm_base_urls = json.dumps(self.base_urls)
             options.llm_engine_url = self.engine_url
             options.llm_usage_refused = not self._quirks.include_usage
 
@@ -140,20 +151,19 @@ class Session:
         if without_userinfo(typed) != typed:  # refused below; the web UI's pages show the host
             self._set_host(without_userinfo(typed))
             parse_target(typed)
-        self.base_url = environment_value("OPENAI_BASE_URL") or ""
-        hosts = self.hosts()
-        wants_default = None in hosts and not self.base_url
+        variables = {api: APIS[api].access.base_url for host, api in self.targets() if host is None}
+        self.base_urls = {api: url for api, name in variables.items() if (url := environment_value(name))}
+        unset = [api for api in variables if api not in self.base_urls]
         self.engine_url = ""
         own_url = self._engine.url if self._engine is not None else SIM
-        if {SIM, own_url} & {typed, *hosts} or wants_default:
+        if {SIM, own_url} & {typed, *self.hosts()} or unset:
             if self._engine is None or not self._engine.running:
                 self._engine = EmbeddedEngine(_words(self.settings.sim))
             self.engine_url = self._engine.url
-            if wants_default:
-                self.base_url = self.engine_url
-                logger.warning(
-                    "No --host and no OPENAI_BASE_URL: using the embedded engine. All figures are SIMULATED."
-                )
+            self.base_urls |= dict.fromkeys(unset, self.engine_url)
+            if unset:
+                names = " and no ".join(dict.fromkeys(variables[api] for api in unset))
+                logger.warning("No --host and no %s: using the embedded engine. All figures are SIMULATED.", names)
             else:
                 logger.warning("Using the embedded engine. All figures are SIMULATED.")
             if typed in (SIM, own_url):
@@ -164,19 +174,19 @@ class Session:
         if self.environment.parsed_options is not None:
             self.environment.parsed_options.host = host
 
-    def _check(self, host: str | None) -> None:
+    def _check(self, host: str | None, api: str) -> None:
         """Preflight and warm-up of one target."""
         settings = self.settings
-        client = LLMClient(self.config_for(host, "chat"))
+        client = LLMClient(self.config_for(host, api))
         try:
-            report = check(client, self.call(host), send=not settings.no_preflight)
+            report = check(client, self.call(host, api), send=not settings.no_preflight)
             self.models[host or ""] = report.model
             self.reports.append(report)
             for warning in report.warnings:
                 logger.warning(warning)
             logger.info(report.sentence)
             if settings.warmup:
-                records = warm_up(client, self.call(host), settings.warmup, self._make_prompts())
+                records = warm_up(client, self.call(host, api), settings.warmup, self._make_prompts())
                 failed = sum(not record.success for record in records)
                 logger.info("%d warm-up requests, %d of them failed, are in no figure", len(records), failed)
         finally:
@@ -186,8 +196,9 @@ class Session:
         """In a worker: whether it can send what the master has settled. None, or a sentence on the first host that it
         does not reach; raises ConfigurationError for a key or a file that is not on this machine."""
         self._read_settled()
-        for host in hosts:
-            client = LLMClient(self.config_for(host, "chat"))
+        apis = dict.fromkeys(api for _, api in self.targets())
+        for host, api in itertools.product(hosts, apis):
+            client = LLMClient(self.config_for(host, api))
             try:
                 trouble = None if self.settings.no_preflight else reach(client)
             finally:
@@ -222,9 +233,7 @@ class Session:
         self.settings = Settings.parse(options)
         self.run = getattr(options, "llm_run", "") or self.run or uuid.uuid4().hex[:8]
         self.models = json.loads(getattr(options, "llm_resolved_models", "") or "{}") or self.models
-        self.base_url = (
-            getattr(options, "llm_base_url", "") or self.base_url or environment_value("OPENAI_BASE_URL") or ""
-        )
+        self.base_urls = json.loads(getattr(options, "llm_base_urls", "") or "{}") or self.base_urls
         self.engine_url = getattr(options, "llm_engine_url", self.engine_url)
         self._quirks = Quirks(include_usage=not getattr(options, "llm_usage_refused", False))
         self._configs.clear()
@@ -234,18 +243,26 @@ class Session:
     @property
     def model(self) -> str:
         """The model that is asked for; the first one where several targets have each their own."""
-        return next(iter(self.models.values()), self.settings.model or environment_value("OPENAI_MODEL") or "")
+        return next(iter(self.models.values()), self._named_model(self.settings.api))
 
-    def call(self, host: str | None) -> Call:
+    def _named_model(self, api: str) -> str:
+        return self.settings.model or environment_value(APIS[api].access.model) or ""
+
+    def call(self, host: str | None, api: str) -> Call:
         """What every request to a host asks for, by the options and by what preflight found."""
         settings = self.settings
+        model = self.models.get(host or "", self._named_model(api))
+        if api == EMBEDDINGS.name:
+            return Call(model=model, extra=settings.extra_body, stream=False)
+        extra = dict(settings.extra_body)
         return Call(
-            model=self.models.get(host or "", settings.model or environment_value("OPENAI_MODEL") or ""),
+            model=model,
             max_tokens=settings.max_tokens,
             temperature=settings.temperature if settings.temperature >= 0 else None,
             seed=settings.seed,
             ignore_eos=settings.ignore_eos,
-            extra=settings.extra_body,
+            stream=bool(extra.pop("stream", not settings.no_stream)),
+            extra=extra,
         )
 
     def config_for(self, host: str | None, api: str) -> ClientConfig:
@@ -254,13 +271,14 @@ class Session:
         config = self._configs.get(key)
         if config is None:
             settings = self.settings
-            url = self.engine_url if host == SIM else host or self.base_url
+            access = APIS[api].access
+            url = self.engine_url if host == SIM else host or self._default_url(api)
             if not url:
-                raise ConfigurationError("no endpoint: give --host URL, set OPENAI_BASE_URL, or use --host sim")
+                raise ConfigurationError(f"no endpoint: give --host URL, set {access.base_url}, or use --host sim")
             config = self._configs[key] = ClientConfig(
                 api=APIS[api],
-                target=parse_target(url),
-                credentials=credentials(settings.api_key_env or None, DEFAULT_KEY_VARIABLE, settings.header),
+                target=parse_target(url, access.root),
+                credentials=credentials(settings.api_key_env or None, access, settings.header),
                 context=ssl_context(settings.ca_cert, insecure=settings.insecure),
                 proxy_for=proxy_chooser(settings.proxy),
                 connect_timeout_s=settings.connect_timeout,
@@ -269,6 +287,15 @@ class Session:
                 quirks=self._quirks,
             )
         return config
+
+    def _default_url(self, api: str) -> str:
+        """Where an API is asked when no host is given; one that no user class is for goes where its family does."""
+        access = APIS[api].access
+        family = [url for known, url in self.base_urls.items() if APIS[known].access is access]
+        settled = [*([self.base_urls[api]] if api in self.base_urls else ()), *family]
+        return (
+            next(iter(settled), None) or environment_value(access.base_url) or next(iter(self.base_urls.values()), "")
+        )
 
     def _make_prompts(self) -> Prompts | FixedPrompt:
         settings = self.settings

@@ -14,6 +14,8 @@ from locust_llm.wire.target import ConfigurationError
 class Settings:
     """One attribute per option, named without its `--llm-`."""
 
+    api: str
+    no_stream: bool
     model: str
     api_key_env: str
     header: tuple[str, ...]

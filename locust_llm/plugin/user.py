@@ -15,14 +15,18 @@ from locust_llm.plugin.session import session_of
 class LLMUser(User):
     """A simulated user of an LLM endpoint.
 
-    Subclass it, add tasks, and call `self.client.chat(messages, …)` or `self.client.complete(prompt, …)`; each
-    returns a RequestRecord. `self.prompt()` gives a fresh prompt as the options ask for. `host` may be set on the class
-    as for any Locust user; `--host` wins over it.
+    Subclass it, add tasks, and call `self.client.chat(messages, …)`, `self.client.complete(prompt, …)` or
+    `self.client.embed(texts, …)`; each returns a RequestRecord. `self.prompt()` gives a fresh prompt as the options ask
+    for. `host` may be set on the class as for any Locust user; `--host` wins over it.
     """
 
     abstract = True
     open_loop = False
     """Whether requests come by a schedule (OpenLoopUser) instead of one after the other."""
+
+    llm_api = ""
+    """What `self.client.chat` speaks and the target is checked with: `--llm-api`, unless the class names an API here.
+    `embeddings` is for users that only embed."""
 
     client: UserCalls
     """Sends this user's requests, one after the other, over one kept connection."""

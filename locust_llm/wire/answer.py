@@ -1,9 +1,12 @@
 """Answer: the interpreter of one response body, whatever the server sent in place of the stream it was asked for.
 
 Theory of operation. The first byte that is not white space tells what the body is, whatever its label says: `{` or `[`
-a JSON document, `<` a page, anything else server-sent events, which are decoded as they come. Documents and pages are
-kept (bounded) until the end. A status other than 2xx is never read as a stream. `end` judges: a stream that neither
-said that it is done nor showed every choice's finish reason was truncated, however cleanly its body ended.
+a JSON document, `<` a page, anything else server-sent events, which are decoded as they come. Where the API streams
+JSON lines and a stream was asked for, `{` begins those, and there are no server-sent events. Documents and pages are
+kept (bounded) until the end; a document's time is that of its last read. A status other than 2xx is never read as a
+stream. `end` judges: a stream that neither said that it is done nor showed every choice's finish reason was truncated,
+however cleanly its body ended. An answer that was not to be streamed has no times of tokens, even if it came as a
+stream.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from locust_llm.measure.timeline import Timeline
 from locust_llm.wire import failures
 from locust_llm.wire.api import Api, Call
 from locust_llm.wire.document import read_document
+from locust_llm.wire.lines import LineStream
 from locust_llm.wire.sse import MAX_EVENT_BYTES, EventStream, StreamTooLong
 
 ERROR_BODY_BYTES: Final = 64 * 1024
@@ -29,7 +33,7 @@ class Body(enum.Enum):
     """What a response body turned out to be."""
 
     UNKNOWN = "nothing but white space so far"
-    STREAM = "server-sent events"
+    STREAM = "server-sent events, or lines of JSON"
     DOCUMENT = "JSON"
     PAGE = "neither"
     REFUSAL = "the body of a status that is not 2xx"
@@ -41,17 +45,33 @@ class Answer:
     `headers` are the response's, looked up by lower-case names. No method raises for what a server sends.
     """
 
-    __slots__ = ("_content_type", "_decoder", "_events", "_headers", "_kept", "_kind", "_stream", "timeline")
+    __slots__ = (
+        "_api",
+        "_content_type",
+        "_decoder",
+        "_events",
+        "_headers",
+        "_kept",
+        "_kept_ns",
+        "_kind",
+        "_lines",
+        "_stream",
+        "timeline",
+    )
 
     def __init__(self, api: Api, timeline: Timeline, call: Call, *, status: int, headers: Mapping[str, str]) -> None:
         timeline.status = status
+        timeline.streamed = timeline.stream_asked = call.stream
         self.timeline = timeline
+        self._api = api
         self._headers = headers
         self._content_type = headers.get("content-type", "")
         self._decoder = api.decoder(timeline, call)
-        self._stream = EventStream()
+        self._lines = api.lines and call.stream
+        self._stream: EventStream | LineStream = LineStream() if self._lines else EventStream()
         self._kind = Body.UNKNOWN if 200 <= status < 300 else Body.REFUSAL
         self._kept = bytearray()
+        self._kept_ns = 0
         self._events = 0
 
     @property
@@ -78,7 +98,7 @@ class Answer:
         elif self._kind is Body.UNKNOWN:
             self._sniff(at_ns, data)
         else:
-            self._keep(data)
+            self._keep(at_ns, data)
 
     def end(self, at_ns: int, clean: bool = True, failure: failures.Failure | None = None) -> None:
         """The body is over. `clean` = as its framing promised: not cut off, no chunk or trailer missing.
@@ -91,7 +111,7 @@ class Answer:
             timeline.fail(*self._refused())
         elif timeline.error is None and timeline.done_ns is None:
             if self._kind is Body.DOCUMENT:
-                self._end_document(at_ns, clean and failure is None)
+                self._end_document(clean and failure is None)
             elif self._kind is Body.PAGE:
                 timeline.fail(*failures.content_failure(self._content_type, bytes(self._kept)))
             else:
@@ -114,7 +134,8 @@ class Answer:
         location = self._headers.get("location", "")
         return failures.http_failure(status, self._content_type, bytes(self._kept), location)
 
-    def _keep(self, data: bytes) -> None:
+    def _keep(self, at_ns: int, data: bytes) -> None:
+        self._kept_ns = at_ns
         limit = MAX_EVENT_BYTES if self._kind is Body.DOCUMENT else ERROR_BODY_BYTES
         room = limit - len(self._kept)
         self._kept += data[:room]
@@ -136,9 +157,9 @@ class Answer:
             return
         start = data[:1]
         data = mark + data
-        if start in (b"{", b"["):
+        if start in (b"{", b"[") and not (self._lines and start == b"{"):
             self._kind = Body.DOCUMENT
-        elif start == b"<":
+        elif start == b"<" or (self._lines and start != b"{"):
             self._kind = Body.PAGE
         else:
             self._kind = Body.STREAM
@@ -162,29 +183,33 @@ class Answer:
             if _is_whole(text):
                 self._events += 1
                 self._decoder.event(at, name, text)
-        if not self._events and self._kept and not failures.is_event_stream(self._content_type):
+        if not (self._events or self._lines) and self._kept and not failures.is_event_stream(self._content_type):
             self.timeline.fail(*failures.content_failure(self._content_type, bytes(self._kept)))
 
     # -- documents -----------------------------------------------------------------------------------------------
 
-    def _end_document(self, at_ns: int, clean: bool) -> None:
+    def _end_document(self, clean: bool) -> None:
         """One JSON document where a stream may have been asked for: an answer, an error, or something else."""
         timeline = self.timeline
         body = bytes(self._kept).removeprefix(_BOM)
+        if failures.is_json_lines(self._content_type) and not self._api.lines:
+            self._end_broken_document(body, clean)
+            return
         try:
-            document = read_document(body)
+            if body[:1] == b"{":
+                self._decoder.whole(self._kept_ns, body)
+            else:
+                self._end_list(read_document(body))
         except ValueError:
             self._end_broken_document(body, clean)
             return
-        if failures.is_json_lines(self._content_type):
-            timeline.fail(*failures.content_failure(self._content_type, body))
-            return
-        if isinstance(document, list) and document and isinstance(document[0], dict) and document[0].get("error"):
-            timeline.fail(*failures.in_stream_failure(document[0]))
-        elif isinstance(document, dict):
-            self._decoder.whole(at_ns, body)
         if timeline.error is None and timeline.done_ns is None:
             timeline.fail(failures.UNEXPECTED, failures.snippet(body))
+
+    def _end_list(self, document: object) -> None:
+        """A list, which is no answer of any API; Gemini's errors are such."""
+        if isinstance(document, list) and document and isinstance(document[0], dict) and document[0].get("error"):
+            self.timeline.fail(*failures.in_stream_failure(document[0]))
 
     def _end_broken_document(self, body: bytes, clean: bool) -> None:
         label = self._content_type

@@ -10,9 +10,14 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from locust_llm.measure.timeline import Timeline
+from locust_llm.wire.access import Access
+from locust_llm.wire.anthropic_messages import MESSAGES
 from locust_llm.wire.call import Call, Message, Prompt
+from locust_llm.wire.embeddings import EMBEDDINGS
+from locust_llm.wire.ollama_chat import OLLAMA_CHAT
 from locust_llm.wire.openai_chat import CHAT
 from locust_llm.wire.openai_completions import COMPLETIONS
+from locust_llm.wire.openai_responses import RESPONSES
 
 __all__ = ["APIS", "Api", "Call", "Decoder", "Message", "Prompt"]
 
@@ -28,7 +33,10 @@ class Decoder(Protocol):
 
 
 class Api(Protocol):
-    """One kind of endpoint. `path` follows the base URL; `end_hint` is what the last bytes of a stream hold."""
+    """One kind of endpoint. `path` follows the base URL; `end_hint` is what the last bytes of a stream hold.
+
+    `access` is how its servers are reached; `lines`: its streams are lines of JSON, not server-sent events.
+    """
 
     @property
     def name(self) -> str: ...
@@ -39,6 +47,12 @@ class Api(Protocol):
     @property
     def end_hint(self) -> bytes: ...
 
+    @property
+    def access(self) -> Access: ...
+
+    @property
+    def lines(self) -> bool: ...
+
     def encode(self, call: Call) -> bytes:
         """The JSON body of the request."""
 
@@ -46,5 +60,7 @@ class Api(Protocol):
         """A decoder for the answer to `call`."""
 
 
-APIS: Final[dict[str, Api]] = {api.name: api for api in (CHAT, COMPLETIONS)}
+APIS: Final[dict[str, Api]] = {
+    api.name: api for api in (CHAT, COMPLETIONS, MESSAGES, RESPONSES, OLLAMA_CHAT, EMBEDDINGS)
+}
 """The APIs by name."""

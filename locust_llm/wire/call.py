@@ -37,3 +37,16 @@ class Call:
         if prompt is None or isinstance(prompt, str) or not prompt or isinstance(prompt[0], int):
             return 1
         return len(prompt)
+
+    @property
+    def text(self) -> str:
+        """What the messages say, a blank line between two: for APIs that know no roles."""
+        return "\n\n".join(text for message in self.messages or () if (text := _text(message.get("content"))))
+
+
+def _text(content: object) -> str:
+    """The text of a message's content, which is a text or a list of parts."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    return " ".join(str(part["text"]) for part in parts if isinstance(part, Mapping) and part.get("text"))

@@ -1,8 +1,8 @@
 """Keys and headers: exactly one credential leaves, and none of it is ever shown.
 
 The order is: the key named by `--llm-api-key-env`, an `Authorization` (or `api-key`, `x-api-key`) given with
-`--llm-header`, the API's usual variable. A key is stripped of blanks and plain quotes, the usual leavings of copying;
-whatever then cannot be a header value stops the run with a sentence that does not contain it.
+`--llm-header`, the usual variable of the API's family (see `access`). A key is stripped of blanks and plain quotes,
+the usual leavings of copying; whatever then cannot be a header value stops the run with a sentence without it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from locust_llm.wire.access import Access
 from locust_llm.wire.target import ConfigurationError
 
 CREDENTIAL_HEADERS = ("authorization", "api-key", "x-api-key")
@@ -57,26 +58,46 @@ def clean_key(raw: str, source: str) -> str:
     return key
 
 
-def credentials(key_env: str | None, default_env: str, header_lines: Sequence[str]) -> Credentials:
-    """What to send, given the option's value (None when not given), the API's usual variable and `--llm-header`s.
+def credentials(key_env: str | None, access: Access, header_lines: Sequence[str]) -> Credentials:
+    """What to send, given the option's value (None when not given), the API's family and `--llm-header`s.
 
-    Raises ConfigurationError when a variable named on purpose is not set, or when a key is not usable.
+    Raises ConfigurationError when a variable named on purpose is not set, when a key is not usable, and when it is not
+    clear which of two credentials is meant.
     """
+    if isinstance(access, str):  # type: ignore[unreachable]
+        access = Access("", access, "")  # type: ignore[unreachable]
     headers = [parse_header(line) for line in header_lines]
     own = [name for name, _ in headers if name.lower() in CREDENTIAL_HEADERS]
     secrets = [value for name, value in headers if _is_secret(name)]
-    if len(own) > 1 and len({name.lower() for name in own}) < len(own):
-        raise ConfigurationError(f"--llm-header gives {own[0]} twice: keep one")
+    if len(own) > 1:
+        same = len({name.lower() for name in own}) == 1
+        which = f"{own[0]} twice" if same else f"two credentials, {' and '.join(own)}"
+        raise ConfigurationError(f"--llm-header gives {which}: keep one")
     if key_env is not None and not os.environ.get(key_env, "").strip():
         raise ConfigurationError(f"--llm-api-key-env names {key_env}, which is not set: export it, or name another")
-    key = clean_key(os.environ.get(key_env or default_env, ""), key_env or default_env)
+    theirs = {name.lower() for name, _ in headers}
+    headers += [(name, value) for name, value in access.headers if name.lower() not in theirs]
     if own and key_env is None:
         return Credentials(tuple(headers), _all_forms(secrets), f"--llm-header {own[0]}")
+    source = key_env or _usual_variable(access)
+    key = clean_key(os.environ.get(source, ""), source)
     if not key:
         return Credentials(tuple(headers), _all_forms(secrets), "none")
     kept = [(name, value) for name, value in headers if name.lower() not in CREDENTIAL_HEADERS]
-    kept.append(("Authorization", f"Bearer {key}"))
-    return Credentials(tuple(kept), _all_forms([*secrets, key]), key_env or default_env)
+    bearer = source == access.token or access.key_header == "Authorization"
+    kept.append(("Authorization", f"Bearer {key}") if bearer else (access.key_header, key))
+    return Credentials(tuple(kept), _all_forms([*secrets, key]), source)
+
+
+def _usual_variable(access: Access) -> str:
+    """The variable that holds the family's key or token; raises ConfigurationError when both are set (D64)."""
+    token = bool(access.token and os.environ.get(access.token, "").strip())
+    if token and os.environ.get(access.key, "").strip():
+        raise ConfigurationError(
+            f"{access.token} and {access.key} are both set, and a request can carry only one: unset one, or name the"
+            " one to use with --llm-api-key-env"
+        )
+    return access.token if token else access.key
 
 
 def _legal(value: str) -> bool:

@@ -40,8 +40,9 @@ def note_unreadable(timeline: Timeline, at_ns: int, name: str, data: bytes) -> N
 
 
 def tells_error(document: Mapping[str, Any], name: str = "") -> bool:
-    """Whether an event is an error: by its name, by its type, or by its `error`."""
-    return name == "error" or document.get("type") == "error" or is_error(document.get("error"))
+    """Whether an event is an error: by its name, by what it calls itself, or by its `error`."""
+    calls_itself = document.get("type"), document.get("object")
+    return name == "error" or "error" in calls_itself or is_error(document.get("error"))
 
 
 def is_error(error: object) -> bool:

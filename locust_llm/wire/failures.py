@@ -193,8 +193,8 @@ def content_failure(content_type: str, body: bytes) -> Failure:
 
 def json_lines_failure(body: bytes, media: str = "application/x-ndjson") -> Failure:
     """The failure of a body of JSON lines, as Ollama's own API sends them."""
-    hint = f"lines of JSON, not server-sent events: is /v1 missing in the base URL? {snippet(body)}"
-    return f"unexpected content-type {media}", hint
+    hint = "lines of JSON, not server-sent events: is /v1 missing in the base URL, or --llm-api ollama meant?"
+    return f"unexpected content-type {media}", f"{hint} {snippet(body)}"
 
 
 def is_event_stream(content_type: str) -> bool:

@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from locust_llm.measure.timeline import Timeline
+from locust_llm.wire.access import OPENAI
 from locust_llm.wire.call import Call
 from locust_llm.wire.openai_answer import END_HINT, OpenAIDecoder
 
@@ -37,6 +38,8 @@ class ChatCompletions:
     name: Final = "chat"
     path: Final = "chat/completions"
     end_hint: Final = END_HINT
+    access: Final = OPENAI
+    lines: Final = False
 
     def encode(self, call: Call) -> bytes:
         """The JSON body of the request."""

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from locust_llm.measure.timeline import Timeline
+from locust_llm.wire.access import OPENAI
 from locust_llm.wire.call import Call
 from locust_llm.wire.openai_answer import END_HINT, OpenAIDecoder
 from locust_llm.wire.openai_chat import body_fields
@@ -20,10 +21,12 @@ class Completions:
     name: Final = "completions"
     path: Final = "completions"
     end_hint: Final = END_HINT
+    access: Final = OPENAI
+    lines: Final = False
 
     def encode(self, call: Call) -> bytes:
         """The JSON body of the request."""
-        prompt = call.prompt if call.prompt is not None else ""
+        prompt = call.prompt if call.prompt is not None else call.text
         return _json.encode({"prompt": prompt, **body_fields(call), **call.extra})
 
     def decoder(self, timeline: Timeline, call: Call) -> OpenAIDecoder:

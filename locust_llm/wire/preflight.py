@@ -16,6 +16,8 @@ from locust_llm.measure.record import RequestRecord, TokenSource
 from locust_llm.wire import failures
 from locust_llm.wire.call import Call
 from locust_llm.wire.client import LLMClient
+from locust_llm.wire.embeddings import EMBEDDINGS
+from locust_llm.wire.openai_completions import COMPLETIONS
 from locust_llm.wire.target import ConfigurationError
 
 PREFLIGHT_TOKENS = 4
@@ -66,7 +68,7 @@ def warm_up(client: LLMClient, like: Call, count: int, prompt: Callable[[], str]
 def reach(client: LLMClient) -> str | None:
     """Whether this process reaches the server at all: None, or a sentence on why not. Sends no work."""
     try:
-        client.http.get(client.config.target.url("models"), timeout=client.config.connect_timeout_s or None).read()
+        client.http.get(_models_url(client), timeout=client.config.connect_timeout_s or None).read()
     except Exception as error:
         label, detail = failures.exception_failure(error, client.config.credentials.secrets)
         return f"cannot reach {urlsplit(client.config.url).netloc}: {label}{f' ({detail})' if detail else ''}"
@@ -82,7 +84,7 @@ def find_model(client: LLMClient, report: Report, like: Call) -> None:
         return
     report.models = _listed_models(client)
     if not report.models:
-        report.warnings.append(f"no --llm-model, and {_models_url(client)} lists none: requests name no model")
+        report.warnings.append(f"no --llm-model, and {_shown_models_url(client)} lists none: requests name no model")
         return
     report.model = report.models[0]
     if len(report.models) > 1:
@@ -90,7 +92,7 @@ def find_model(client: LLMClient, report: Report, like: Call) -> None:
 
 
 def small_request(client: LLMClient, report: Report, like: Call) -> None:
-    """One streamed answer of a few tokens, asked for as the test will ask."""
+    """One answer of a few tokens, asked for as the test will ask."""
     call = _call(client, replace(like, model=report.model, max_tokens=PREFLIGHT_TOKENS), "Say hello.")
     record = report.record = client.request(call, name="preflight", warmup=True)
     if record.success:
@@ -106,9 +108,9 @@ def odd_answers(client: LLMClient, report: Report, like: Call) -> None:
     record = report.record
     if record is None or not record.success:
         return
-    if not record.streamed:
+    if not record.streamed and record.stream_asked:
         report.warnings.append("the server did not stream its answer: there will be no TTFT and no ITL")
-    if record.token_source is not TokenSource.USAGE:
+    if record.token_source is not TokenSource.USAGE and record.generates:
         report.warnings.append("the server reports no token usage: token counts are estimates (≈, from chunks)")
     answered = record.model_answered
     if answered is not None and report.model and not same_model(report.model, answered):
@@ -134,10 +136,14 @@ def diagnose(record: RequestRecord, client: LLMClient, report: Report) -> str:
     where = urlsplit(url).netloc
     if status in (401, 403):
         source = client.config.credentials.source
-        have = "no key was sent: set OPENAI_API_KEY" if source == "none" else f"it refuses the key from {source}"
+        have = (
+            f"no key was sent: set {client.config.api.access.key}"
+            if source == "none"
+            else f"it refuses the key from {source}"
+        )
         return f"{where} answered {error}: {have}, or name another variable with --llm-api-key-env{detail}"
     if status in (400, 404, 422) and _names_a_model(record) and not report.model:
-        return f"{where} wants a model id, and {_models_url(client)} lists none: give --llm-model NAME{detail}"
+        return f"{where} wants a model id, and {_shown_models_url(client)} lists none: give --llm-model NAME{detail}"
     if status == 404 and _names_a_model(record):
         return f"{where} does not know the model {report.model!r}: {_offer(client, report)}{detail}"
     if status in (404, 405):
@@ -170,15 +176,20 @@ def _offer(client: LLMClient, report: Report) -> str:
 
 
 def _models_url(client: LLMClient) -> str:
-    return client.config.target.url("models").split("?", 1)[0]
+    return client.config.target.url(client.config.api.access.models)
+
+
+def _shown_models_url(client: LLMClient) -> str:
+    return _models_url(client).split("?", 1)[0]
 
 
 def _listed_models(client: LLMClient) -> list[str]:
-    """The ids under `models`; none when the server does not answer that."""
+    """The ids under `models` (Ollama: the names under `tags`); none when the server does not answer that."""
     try:
-        response = client.http.get(client.config.target.url("models"), timeout=client.config.connect_timeout_s or None)
+        response = client.http.get(_models_url(client), timeout=client.config.connect_timeout_s or None)
         listed = msgspec.json.decode(response.read())
-        return [str(entry["id"]) for entry in listed["data"]] if response.status_code == 200 else []
+        entries = listed["data"] if "data" in listed else listed["models"]
+        return [str(entry.get("id", entry.get("name"))) for entry in entries] if response.status_code == 200 else []
     except Exception as error:
         label, detail = failures.exception_failure(error, client.config.credentials.secrets)
         if label.startswith(("connect", "TLS", "timeout")):
@@ -191,6 +202,6 @@ def _listed_models(client: LLMClient) -> list[str]:
 
 
 def _call(client: LLMClient, like: Call, prompt: str) -> Call:
-    if client.config.api.name == "completions":
+    if client.config.api.name in (COMPLETIONS.name, EMBEDDINGS.name):
         return replace(like, name="preflight", prompt=prompt, messages=None)
     return replace(like, name="preflight", messages=[{"role": "user", "content": prompt}], prompt=None)

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import urlsplit, urlunsplit
 
+from locust_llm.wire.access import OPENAI
+
 SIM = "sim"
 """What to type as the host to get the embedded engine."""
 
@@ -42,11 +44,12 @@ class Target:
         return f"{parts.scheme}://{parts.netloc}"
 
 
-def parse_target(typed: str) -> Target:
+def parse_target(typed: str, root: Callable[[str], str] = OPENAI.root) -> Target:
     """Understand a base URL as people type it; raises ConfigurationError.
 
     With or without `/v1`, a trailing slash, blanks or the whole path of an endpoint; a host alone gets `/v1`, any
-    other path is taken as it is (`/v1beta/openai`, `/api/v1`, an Azure deployment with its query).
+    other path is taken as it is (`/v1beta/openai`, `/api/v1`, an Azure deployment with its query). `root` is the rule
+    of the API's family (see `access`), for all but the whole path of an endpoint.
     """
     text = typed.strip()
     if "://" not in text:
@@ -73,8 +76,7 @@ def parse_target(typed: str) -> Target:
             path = path.removesuffix("/" + known)
             break
     else:
-        if not path:
-            path = "/v1"
+        path = root(path)
     return Target(urlunsplit((parts.scheme, netloc, path, "", "")), parts.query)
 
 
