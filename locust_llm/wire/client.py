@@ -13,6 +13,7 @@ import logging
 import ssl
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import certifi
@@ -225,6 +226,11 @@ class LLMClient:
             failure = failures.PROTOCOL, failures.snippet(str(error))
         except httpx.TransportError as error:
             failure = failures.exception_failure(error)
+        except BaseException:  # killed: what came before counts
+            with suppress(CorruptBody):
+                for at_ns, data in stream.rest():
+                    answer.feed(at_ns, data)
+            raise
         answer.end(time.monotonic_ns(), clean=stream.clean, failure=failure)
 
 

@@ -27,7 +27,7 @@ SLEW_PARTS = 1_000
 STEP_NS = 20_000
 FUTURE_NS = 1_000_000
 
-_TIMESPEC = struct.Struct("@ll")
+_timespec = struct.Struct("@ll").unpack_from
 
 
 def ask_for_stamps(socket: Any) -> Any:
@@ -85,7 +85,7 @@ class StampClock:
         """
         if not ancillary or not self.trusted:
             return None
-        seconds, nanoseconds = _TIMESPEC.unpack_from(ancillary[0][2])
+        seconds, nanoseconds = _timespec(ancillary[0][2])
         if seconds == 0:
             return None
         stamp: int = seconds * 1_000_000_000 + nanoseconds - self.offset_ns

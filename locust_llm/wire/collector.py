@@ -10,6 +10,7 @@ Who calls `drain`? With few reads, the hub does when the epoll's own descriptor 
 as long as the kernel stamps them all, it does not matter when a packet is read, only that it is read before the next
 one of its stream: a timer then drains every 2 ms, at about half the cost of waking for each (*pacing*). Every 100 ms
 the rate of reads, the share without a stamp and the share that held several pieces of one stream decide between them.
+Pieces that merged because this process was kept from draining at all say nothing against pacing, and do not count.
 
 Without epoll (macOS) each socket gets a watcher of its own, and `drain` asks poll().
 """
@@ -46,10 +47,12 @@ UNSTAMPED_SHARE = 0.01
 MERGED_SHARE = 0.1
 HOLD_NS = 5_000_000_000
 """How long pacing is left alone after it merged pieces."""
+STALLED_NS = 4_000_000
+"""A gap between two drains that no pacing makes."""
 
 READY_AT_ONCE = 1024
 ROUNDS = 16
-LAG_BINS = 96
+LAG_BINS = 64
 
 _READABLE = 1
 _WRITABLE = 2
@@ -62,7 +65,7 @@ class Collector:
     """Drains the sockets of all streams of this process in hub callbacks.
 
     Readers add to `unstamped` (reads without a kernel stamp), `merged` (reads that held several pieces of a stream)
-    and, by `(lag_ns²).bit_length()`, to `lags`: how late each stamped packet was read.
+    and, by `lag_ns.bit_length()`, to `lags`: how late each stamped packet was read, in powers of two.
     """
 
     def __init__(self) -> None:
@@ -137,6 +140,8 @@ class Collector:
         if self._draining:
             return
         self._draining = True
+        stalled = time.monotonic_ns() - self._drained_ns > STALLED_NS
+        merged = self.merged
         try:
             self.clock.check()
             for _ in range(ROUNDS):
@@ -146,6 +151,8 @@ class Collector:
                 if len(ready) < READY_AT_ONCE:
                     break
         finally:
+            if stalled:
+                self.merged = merged
             self._drained_ns = time.monotonic_ns()
             self._draining = False
 

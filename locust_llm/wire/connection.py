@@ -22,6 +22,8 @@ from locust_llm.wire.connect import TLS, Route
 from locust_llm.wire.http1 import Http1Reply
 
 READ_SIZE = 65536
+KERNEL = Clock.KERNEL
+monotonic_ns = time.monotonic_ns
 LAST_READS = 16
 
 
@@ -37,12 +39,12 @@ class Connection:
     """One open socket. `error` is what closed it, if anything but its end; `reply` the one being read."""
 
     __slots__ = (
-        "_clock",
         "_collector",
         "_fd",
         "_lags",
         "_recvmsg",
         "_socket",
+        "_stamp_of",
         "_tls",
         "bell",
         "closed",
@@ -65,7 +67,7 @@ class Connection:
         self._tls = tls
         self._recvmsg = socket.recvmsg
         self._collector = collector()
-        self._clock = self._collector.clock
+        self._stamp_of = self._collector.clock.monotonic
         self._lags = self._collector.lags
         self.bell = Bell(self._collector)
         self._collector.add(self._fd, self._read)
@@ -103,62 +105,66 @@ class Connection:
             self.bell.ring()
 
     def _read(self) -> None:
-        """Called by the collector when the socket can be read: stamp first."""
+        """Called by the collector when the socket can be read: stamp first. The hottest lines there are."""
         try:
             data, ancillary, _, _ = self._recvmsg(READ_SIZE, ANCILLARY_BYTES)
-            now_ns = time.monotonic_ns()
-            if data:
-                self._take(self._stamp(ancillary, now_ns), data)
-            else:
+            now_ns = monotonic_ns()
+            if not data:
                 self._end(now_ns, said=False)
+                return
+            transit = self.transit
+            stamp = self._stamp_of(ancillary, now_ns)
+            if stamp is None:
+                stamp = self._without_stamp(now_ns)
+            else:
+                lag_ns = now_ns - stamp
+                self._lags[lag_ns.bit_length()] += 1
+                worst_ns = transit.max_lag_ns
+                if worst_ns is None:
+                    if not transit.reads:
+                        transit.clock, transit.max_lag_ns = KERNEL, lag_ns
+                elif lag_ns > worst_ns:
+                    transit.max_lag_ns = lag_ns
+            transit.reads += 1
+            transit.received_bytes += len(data)
+            if self._tls is None:
+                self._feed(stamp, data)
+            else:
+                self._decrypt(self._tls, stamp, data)
         except BlockingIOError:
             return
         except (OSError, httptools.HttpParserError, UnaskedData) as error:
             self._fail(error)
 
-    def _stamp(self, ancillary: list[tuple[int, int, bytes]], now_ns: int) -> int:
-        """The time of a read; what it says of our own delay goes into the transit."""
-        transit = self.transit
-        stamp = self._clock.monotonic(ancillary, now_ns)
-        if stamp is None:
-            self._collector.unstamped += 1
-            transit.clock, transit.max_lag_ns = Clock.READ, None
-            stamp = now_ns
-        else:
-            lag_ns = now_ns - stamp
-            self._lags[(lag_ns * lag_ns).bit_length()] += 1
-            worst_ns = transit.max_lag_ns
-            if worst_ns is None:
-                if not transit.reads:
-                    transit.clock, transit.max_lag_ns = Clock.KERNEL, lag_ns
-            elif lag_ns > worst_ns:
-                transit.max_lag_ns = lag_ns
-        transit.reads += 1
-        return stamp
+    def _without_stamp(self, now_ns: int) -> int:
+        """A read that the kernel gave no time for has that of the read, and so has, in a word, its exchange."""
+        self._collector.unstamped += 1
+        self.transit.clock, self.transit.max_lag_ns = Clock.READ, None
+        return now_ns
 
-    def _take(self, stamp: int, data: bytes) -> None:
-        self.transit.received_bytes += len(data)
-        said = False
-        if self._tls is not None:
-            data, said = self._tls.decrypt(data)
-            answer = self._tls.pending()
-            if answer:
-                with suppress(OSError):  # what came is worth more than the answer to a key update
-                    self._socket.send(answer)
-        if data:
-            reply = self.reply
-            if reply is None or reply.ended_ns is not None:
-                raise UnaskedData
-            if reply.feed(stamp, data):
-                self._look(reply)
-            if reply.merged:
-                self._collector.merged += 1
-                reply.merged = 0
+    def _decrypt(self, tls: TLS, stamp: int, data: bytes) -> None:
+        text, said = tls.decrypt(data)
+        answer = tls.pending()
+        if answer:
+            with suppress(OSError):  # what came is worth more than the answer to a key update
+                self._socket.send(answer)
+        if text:
+            self._feed(stamp, text)
         if said:
             self._end(stamp, said=True)
 
+    def _feed(self, stamp: int, data: bytes) -> None:
+        reply = self.reply
+        if reply is None or reply.ended_ns is not None:
+            raise UnaskedData
+        if reply.feed(stamp, data):
+            self._look(reply)
+
     def _look(self, reply: Http1Reply) -> None:
-        """Something that the greenlet waits for has come."""
+        """Something has come that is not just the next piece."""
+        if reply.merged:
+            self._collector.merged += reply.merged
+            reply.merged = 0
         if reply.ended_ns is not None:
             self.transit.end_ns = reply.ended_ns
             self.transit = Transit()  # what comes later belongs to no request

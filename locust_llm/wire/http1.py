@@ -71,7 +71,8 @@ class Http1Reply:
         self.sized = False
 
     def feed(self, at_ns: int, data: bytes) -> bool:
-        """One read; whether its reader should look now: the headers, the end or the end hint have come.
+        """One read; whether it was more than just the next piece: the headers, the end or the end hint have come, or
+        several pieces at once.
 
         Raises httptools.HttpParserError when it is not HTTP.
         """
@@ -106,6 +107,7 @@ class Http1Reply:
             return True
         if len(self.inbox) - had_pieces > 2:
             self.merged += 1
+            return True
         return False
 
     @property

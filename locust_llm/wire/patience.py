@@ -13,8 +13,8 @@ from typing import Final
 from locust_llm.measure.timeline import Timeline
 from locust_llm.wire import failures
 
-LOOK_S: Final = 0.25
-"""The longest sleep between two looks at a stream."""
+LOOK_S: Final = 0.5
+"""The longest sleep between two looks at a stream: parsing waits that long at most, stamps do not."""
 
 COMPLETE_NS: Final = 2_000_000_000
 FAILED_NS: Final = 50_000_000

@@ -34,7 +34,7 @@ from locust_llm.wire.connect import ProxyRefused, Route, open_connection, proxy_
 from locust_llm.wire.connection import Connection, SendTimeout, UnaskedData
 from locust_llm.wire.http1 import Http1Reply
 
-WAKE_S = 0.25
+WAKE_S = 0.5
 LINGER_S = 0.05
 
 Batch = list[tuple[int, bytes]]
@@ -47,6 +47,7 @@ class TimedStream(httpx.SyncByteStream):
         self._connection = connection
         self._reply = reply
         self._read_s = read_s
+        self._decode: Callable[[bytes], bytes] | None = None
         self.status = reply.status
         self.clean = False
 
@@ -64,16 +65,14 @@ class TimedStream(httpx.SyncByteStream):
         drain_due = collector().drain_due
         coding = reply.coding()
         try:
-            decode = decompress.decoder(coding) if coding else None
+            self._decode = decompress.decoder(coding) if coding else None
             while True:
                 if not (reply.ended_ns is not None or connection.closed or reply.hinted):
                     seconds = wait_s() if callable(wait_s) else wait_s
                     bell.wait(time.monotonic_ns() + int(seconds * 1e9))
                 over = reply.ended_ns is not None or connection.closed
                 reply.hinted = False
-                batch = self._take_inbox()
-                if decode is not None:
-                    batch = [(at_ns, text) for at_ns, data in batch if (text := decode(data))]
+                batch = self._decoded(self._take_inbox())
                 drain_due()
                 yield batch
                 drain_due()
@@ -82,7 +81,12 @@ class TimedStream(httpx.SyncByteStream):
             self._conclude()
         finally:
             if reply.ended_ns is None:
+                drain_due()  # what has come by now is `rest`
                 connection.close()
+
+    def rest(self) -> Batch:
+        """What has arrived and was in no batch yet, for a reader that is leaving early."""
+        return self._decoded(self._take_inbox())
 
     def linger(self, seconds: float = LINGER_S) -> None:
         """The answer is over though the body is not: give its end a moment to come, so the connection can be kept."""
@@ -99,6 +103,10 @@ class TimedStream(httpx.SyncByteStream):
         self._reply.inbox = []
         it: Iterator[Any] = iter(inbox)
         return list(zip(it, it, strict=True))
+
+    def _decoded(self, batch: Batch) -> Batch:
+        decode = self._decode
+        return batch if decode is None else [(at_ns, text) for at_ns, data in batch if (text := decode(data))]
 
     def _conclude(self) -> None:
         """Judge the end of the body."""

@@ -274,6 +274,24 @@ def test_pacing_is_left_alone_for_a_while_after_it_merged(pacer: Collector) -> N
         assert pacer.paced is paced, at_ms
 
 
+@pytest.mark.parametrize(("gap_ms", "counts"), [(-1_000, True), (30, False)], ids=["on time", "late"])
+def test_what_a_stall_merged_says_nothing_against_pacing(
+    pacer: Collector, pair: tuple[socket.socket, socket.socket], gap_ms: int, counts: bool
+) -> None:
+    near, far = pair
+    read = reading(near, [])
+
+    def merging() -> None:
+        read()
+        pacer.merged += 1
+
+    pacer.add(near.fileno(), merging)
+    far.sendall(b"a")
+    pacer._drained_ns = time.monotonic_ns() - gap_ms * MS
+    pacer.drain()
+    assert pacer.merged == int(counts)
+
+
 @pytest.mark.parametrize("paced", [True, False], ids=["paced", "not paced"])
 def test_paced_or_not_everything_is_read_and_alarms_ring(
     pacer: Collector, pair: tuple[socket.socket, socket.socket], paced: bool

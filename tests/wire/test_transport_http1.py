@@ -198,6 +198,7 @@ WAKES: list[tuple[str, list[bytes], list[bool]]] = [
     ("the end", [CHUNKED, chunk(C("a")), b"0\r\n", b"\r\n"], [True, False, False, True]),
     ("the last words", [CHUNKED, chunk(C("a")), chunk(DONE)], [True, False, True]),
     ("the last words among others", [CHUNKED, chunk(C("a")) + chunk(DONE)[:-1]], [True, True]),
+    ("several pieces at once", [CHUNKED, chunk(C("a")) + chunk(C("b")), chunk(C("c"))], [True, True, False]),
 ]
 
 
