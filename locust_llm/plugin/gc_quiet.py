@@ -1,0 +1,42 @@
+"""QuietGC: keeps Python's cyclic garbage collector from pausing a running test.
+
+Theory of operation. A full collection walks every container of the process: 50 to 140 ms with Locust and 1,000 streams,
+longer than several token gaps. What exists when a test starts (modules, classes, users) will not become garbage, so it
+is collected once and then frozen, out of the collector's sight. What a request makes dies by reference counting; the
+collector is only needed for cycles (exceptions with their frames), so it may come by more rarely than by default.
+"""
+
+from __future__ import annotations
+
+import gc
+from typing import Final
+
+THRESHOLDS: Final = (50_000, 20, 100)
+"""Net new containers before the youngest generation is collected, and how many collections before each older one."""
+
+
+class QuietGC:
+    """One per process. `start` and `stop` may be called in any order and number."""
+
+    def __init__(self) -> None:
+        self._before: tuple[int, int, int] | None = None
+
+    def start(self) -> None:
+        """A test starts: collect, freeze what is there, collect rarely from now on."""
+        gc.collect()
+        gc.freeze()
+        if self._before is None:
+            self._before = gc.get_threshold()
+            gc.set_threshold(*THRESHOLDS)
+
+    def settle(self) -> None:
+        """All users are there, and stay: freeze them too. No collection, which would pause the streams that run."""
+        if self._before is not None:
+            gc.freeze()
+
+    def stop(self) -> None:
+        """The test is over: as before."""
+        if self._before is not None:
+            gc.set_threshold(*self._before)
+            self._before = None
+            gc.unfreeze()
