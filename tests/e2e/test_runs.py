@@ -80,7 +80,7 @@ def test_an_httpuser_with_its_own_host_runs_beside(folder: Path, stack: ExitStac
     result, told = run(folder, mixed, *args, workers=workers, env={"OPENAI_BASE_URL": server.url})
     assert result.exit_code == 0, result.output
     assert told["rows"]["GET /plain"][0] == len(plain.exchanges) > 0
-    assert told["rows"]["E2E ask"][0] == len(server.exchanges) - 1 > 0
+    assert told["rows"]["E2E ask"][0] == len(prompts(server)) - 1 > 0
     assert told["total"][0] == told["rows"]["GET /plain"][0] + told["rows"]["E2E ask"][0]
     assert {exchange.target for exchange in plain.exchanges} == {"/plain"}
     assert json.loads((folder / "hosts.json").read_text()) == [None, plain.url, None]
@@ -139,7 +139,7 @@ def test_d14_metric_rows_are_no_requests(folder: Path, stack: ExitStack, listene
     result, told = run(folder, QUICK + listener, *load(server.url), workers=2)
     number = told["succeeded"]
     assert result.exit_code == 0, result.output
-    assert number == len(server.exchanges) - 1 > 4
+    assert number == len(prompts(server)) - 1 > 4
     # An answer whose two events this machine was too busy to read apart has no TPOT.
     tpot = told["rows"]["TPOT ask"][0]
     assert told["rows"] == {f"{kind} ask": [number, 0] for kind in ("TTFT", "ITL", "E2E")} | {"TPOT ask": [tpot, 0]}
@@ -304,7 +304,7 @@ import json
 from locust import constant, events, task
 from locust_llm import LLMUser
 
-late_ms = []
+late_ms, shared = [], []
 
 class Asker(LLMUser):
     wait_time = constant(0)
@@ -315,12 +315,16 @@ class Asker(LLMUser):
         if answer.success:
             sent = [int(word) for word in answer.text.split()]
             assert len(sent) == len(answer.event_ns), (len(sent), len(answer.event_ns))
-            late_ms.extend((at - word) / 1e6 for at, word in zip(answer.event_ns, sent))
+            at = list(answer.event_ns)
+            # Where a busy machine let packets be read together, the last of them has its own time.
+            apart = [place for place in range(len(at)) if at[place : place + 1] != at[place + 1 : place + 2]]
+            late_ms.extend((at[place] - sent[place]) / 1e6 for place in apart)
+            shared.append(len(at) - len(apart))
 
 @events.quitting.add_listener
 def tell(environment, **_):
     with open("late.json", "w") as file:
-        json.dump(sorted(late_ms), file)
+        json.dump([sorted(late_ms), sum(shared)], file)
 """
 
 
@@ -331,11 +335,12 @@ def test_spawning_50_users_does_not_disturb_running_streams(folder: Path, stack:
     args = ["--host", engine.url, "--users", "60", "--spawn-rate", "20", "--run-time", "5s", "--llm-max-tokens", "40"]
     result, _ = run(folder, STAMPED, *args)
     assert result.exit_code == 0, result.output
-    late_ms = json.loads((folder / "late.json").read_text())
+    late_ms, shared = json.loads((folder / "late.json").read_text())
     assert len(late_ms) > 2000
-    assert late_ms[0] > -0.1  # nothing arrives before it is sent
-    assert late_ms[len(late_ms) // 2] < 1
-    assert late_ms[len(late_ms) * 99 // 100] < 10
+    assert shared < len(late_ms)
+    assert late_ms[0] >= 0  # nothing arrives before it is sent
+    assert late_ms[len(late_ms) // 2] < 0.5
+    assert late_ms[len(late_ms) * 99 // 100] < 1
 
 
 # -- the embedded engine -------------------------------------------------------------------------------------------
