@@ -127,10 +127,14 @@ class Connection:
                     transit.max_lag_ns = lag_ns
             transit.reads += 1
             transit.received_bytes += len(data)
-            if self._tls is None:
-                self._feed(stamp, data)
-            else:
+            if self._tls is not None:
                 self._decrypt(self._tls, stamp, data)
+                return
+            reply = self.reply
+            if reply is None or reply.ended_ns is not None:
+                raise UnaskedData
+            if reply.feed(stamp, data):
+                self._look(reply)
         except BlockingIOError:
             return
         except (OSError, httptools.HttpParserError, UnaskedData) as error:
@@ -149,16 +153,13 @@ class Connection:
             with suppress(OSError):  # what came is worth more than the answer to a key update
                 self._socket.send(answer)
         if text:
-            self._feed(stamp, text)
+            reply = self.reply
+            if reply is None or reply.ended_ns is not None:
+                raise UnaskedData
+            if reply.feed(stamp, text):
+                self._look(reply)
         if said:
             self._end(stamp, said=True)
-
-    def _feed(self, stamp: int, data: bytes) -> None:
-        reply = self.reply
-        if reply is None or reply.ended_ns is not None:
-            raise UnaskedData
-        if reply.feed(stamp, data):
-            self._look(reply)
 
     def _look(self, reply: Http1Reply) -> None:
         """Something has come that is not just the next piece."""

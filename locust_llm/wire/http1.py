@@ -21,6 +21,8 @@ from locust_llm.wire import decompress
 HEADERS_LIMIT = 256 * 1024
 
 _SIZE = re.compile(rb"[0-9a-fA-F]{1,6}")
+SHORT = 64
+"""A piece shorter than this may be a stream's last words."""
 _SIZES_KEPT = 4096
 _sizes: dict[bytes, int] = {}
 """Chunk sizes that were met, by their digits."""
@@ -76,14 +78,16 @@ class Http1Reply:
 
         Raises httptools.HttpParserError when it is not HTTP.
         """
-        if self._between_chunks:
+        if self._between_chunks and data[-2:] == b"\r\n":
             digits = data.find(b"\r\n", 0, 8)
-            if digits > 0 and data[-2:] == b"\r\n" and _size(data[:digits]) == len(data) - digits - 4 > 0:
+            line = data[:digits]
+            if (_sizes.get(line) or _size(line)) == len(data) - digits - 4:
                 body = data[digits + 2 : -2]
                 inbox = self.inbox
                 inbox.append(at_ns)
                 inbox.append(body)
-                if self._end_hint and self._end_hint in body[-64:]:
+                # Last words have a chunk of their own; elsewhere the end of the body, which follows, is soon enough.
+                if len(body) < SHORT and self._end_hint and self._end_hint in body:
                     self.hinted = True
                     return True
                 return False
@@ -189,10 +193,10 @@ class Http1Reply:
 
 
 def _size(digits: bytes) -> int | None:
-    """The size in the first line of a chunk; None for anything but plain hexadecimal digits."""
-    size = _sizes.get(digits)
-    if size is None and _SIZE.fullmatch(digits):
-        if len(_sizes) >= _SIZES_KEPT:
-            _sizes.clear()
-        size = _sizes[digits] = int(digits, 16)
-    return size
+    """The size in the first line of a chunk; None for anything but plain hexadecimal digits, and for the last chunk."""
+    if not _SIZE.fullmatch(digits):
+        return None
+    if len(_sizes) >= _SIZES_KEPT:
+        _sizes.clear()
+    _sizes[digits] = size = int(digits, 16)
+    return size or None
