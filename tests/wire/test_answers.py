@@ -8,10 +8,22 @@ import msgspec
 import pytest
 
 from locust_llm.wire import document, failures, openai_chunks
-from tests.wire import body_cases, ending_cases, error_cases, framing_cases, output_cases, usage_cases
+from tests.wire import (
+    anthropic_cases,
+    body_cases,
+    embeddings_cases,
+    ending_cases,
+    error_cases,
+    framing_cases,
+    ollama_cases,
+    output_cases,
+    responses_cases,
+    usage_cases,
+)
 from tests.wire.playing import Case, assert_as_expected, bytewise, cuts, play
 
-TABLES = [error_cases, output_cases, usage_cases, ending_cases, framing_cases, body_cases]
+OPENAI = [error_cases, output_cases, usage_cases, ending_cases, framing_cases, body_cases]
+TABLES = [*OPENAI, anthropic_cases, responses_cases, ollama_cases, embeddings_cases]
 CASES = [case for table in TABLES for case in table.CASES]
 LONG_BYTES = 2000  # longer cases are cut at about 200 places
 
