@@ -64,8 +64,6 @@ def credentials(key_env: str | None, access: Access, header_lines: Sequence[str]
     Raises ConfigurationError when a variable named on purpose is not set, when a key is not usable, and when it is not
     clear which of two credentials is meant.
     """
-    if isinstance(access, str):  # type: ignore[unreachable]
-        access = Access("", access, "")  # type: ignore[unreachable]
     headers = [parse_header(line) for line in header_lines]
     own = [name for name, _ in headers if name.lower() in CREDENTIAL_HEADERS]
     secrets = [value for name, value in headers if _is_secret(name)]

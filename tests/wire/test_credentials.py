@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from locust_llm.wire.access import ANTHROPIC, OLLAMA, OPENAI, Access
 from locust_llm.wire.credentials import Credentials, credentials
 from locust_llm.wire.target import ConfigurationError
 
 USUAL = "OPENAI_API_KEY"
+ANTHROPIC_KEY = "ANTHROPIC_API_KEY"
+ANTHROPIC_TOKEN = "ANTHROPIC_AUTH_TOKEN"
 
 
 def make(
@@ -15,12 +18,13 @@ def make(
     variables: dict[str, str],
     key_env: str | None = None,
     headers: tuple[str, ...] = (),
+    access: Access = OPENAI,
 ) -> Credentials:
-    for name in (USUAL, "MINE"):
+    for name in (USUAL, "MINE", ANTHROPIC_KEY, ANTHROPIC_TOKEN, "OLLAMA_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    return credentials(key_env, USUAL, headers)
+    return credentials(key_env, access, headers)
 
 
 B = "Authorization: Bearer B-secret"
@@ -70,6 +74,7 @@ REFUSED = [
     ("a header name with a blank", {}, None, ("sk SECRET: x",)),
     ("a header of ours", {}, None, ("Host: SECRET",)),
     ("two of one name", {}, None, ("Authorization: SECRET", "authorization: SECRET2")),
+    ("D64: two of different names", {}, None, ("Authorization: SECRET", "x-api-key: SECRET2")),
 ]
 
 
@@ -87,3 +92,54 @@ def test_d62_what_cannot_be_sent_is_not_shown_either(
 def test_a_variable_named_on_purpose_must_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigurationError, match="names MINE, which is not set"):
         make(monkeypatch, {USUAL: "sk-1"}, "MINE")
+
+
+# -- Anthropic, Ollama -----------------------------------------------------------------------------------------------
+
+VERSION = {"anthropic-version": "2023-06-01"}
+BOTH = {ANTHROPIC_KEY: "sk-1", ANTHROPIC_TOKEN: "tok-2"}
+ANTHROPIC_SENT = [
+    ("nothing", {USUAL: "sk-openai"}, None, (), VERSION, "none"),
+    ("a key", {ANTHROPIC_KEY: "sk-1"}, None, (), VERSION | {"x-api-key": "sk-1"}, ANTHROPIC_KEY),
+    ("a token", {ANTHROPIC_TOKEN: "tok-2"}, None, (), VERSION | {"Authorization": "Bearer tok-2"}, ANTHROPIC_TOKEN),
+    ("an empty key beside a token", BOTH | {ANTHROPIC_KEY: " "}, None, (),
+     VERSION | {"Authorization": "Bearer tok-2"}, ANTHROPIC_TOKEN),
+    ("both, and the key is named", BOTH, ANTHROPIC_KEY, (), VERSION | {"x-api-key": "sk-1"}, ANTHROPIC_KEY),
+    ("both, and the token is named", BOTH, ANTHROPIC_TOKEN, (),
+     VERSION | {"Authorization": "Bearer tok-2"}, ANTHROPIC_TOKEN),
+    ("both, and another is named", BOTH | {"MINE": "sk-3"}, "MINE", (), VERSION | {"x-api-key": "sk-3"}, "MINE"),
+    ("both, and a header", BOTH, None, (B,), VERSION | {"Authorization": "Bearer B-secret"},
+     "--llm-header Authorization"),
+    ("another version", {ANTHROPIC_KEY: "sk-1"}, None, ("Anthropic-Version: 2099-01-01",),
+     {"Anthropic-Version": "2099-01-01", "x-api-key": "sk-1"}, ANTHROPIC_KEY),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("variables", "key_env", "headers", "sent", "source"),
+    [row[1:] for row in ANTHROPIC_SENT],
+    ids=[row[0] for row in ANTHROPIC_SENT],
+)
+def test_d64_anthropic_gets_one_credential_and_its_version(
+    monkeypatch: pytest.MonkeyPatch,
+    variables: dict[str, str],
+    key_env: str | None,
+    headers: tuple[str, ...],
+    sent: dict[str, str],
+    source: str,
+) -> None:
+    made = make(monkeypatch, variables, key_env, headers, ANTHROPIC)
+    assert (dict(made.headers), len(made.headers), made.source) == (sent, len(sent), source)
+
+
+def test_d64_a_key_and_a_token_at_once_are_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        make(monkeypatch, BOTH, access=ANTHROPIC)
+    assert all(name in str(refused.value) for name in (*BOTH, "--llm-api-key-env"))
+    assert not any(value in str(refused.value) for value in BOTH.values())
+
+
+def test_the_key_of_one_family_never_goes_to_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert make(monkeypatch, {ANTHROPIC_KEY: "sk-1", ANTHROPIC_TOKEN: "tok-2"}).source == "none"
+    assert make(monkeypatch, {USUAL: "sk-1", ANTHROPIC_KEY: "sk-2"}, access=OLLAMA).source == "none"
+    assert dict(make(monkeypatch, {"OLLAMA_API_KEY": "k-1"}, access=OLLAMA).headers) == {"Authorization": "Bearer k-1"}

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from locust_llm.wire.access import OPENAI
 from locust_llm.wire.api import APIS
 from locust_llm.wire.call import Call
 from locust_llm.wire.client import ClientConfig, LLMClient, ssl_context
@@ -35,7 +36,7 @@ def client_for(url: str, monkeypatch: pytest.MonkeyPatch, *, key: str = KEY, con
         ClientConfig(
             api=APIS["chat"],
             target=parse_target(url),
-            credentials=credentials(None, "OPENAI_API_KEY", ()),
+            credentials=credentials(None, OPENAI, ()),
             context=ssl_context(),
             connect_timeout_s=connect_s,
             stall_timeout_s=1,

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from locust_llm.wire.anthropic_messages import MESSAGES
+from locust_llm.wire.api import Api
+from locust_llm.wire.embeddings import EMBEDDINGS
+from locust_llm.wire.ollama_chat import OLLAMA_CHAT
+from locust_llm.wire.openai_chat import CHAT
+from locust_llm.wire.openai_responses import RESPONSES
 from locust_llm.wire.target import ConfigurationError, is_local, parse_target, proxy_chooser, without_userinfo
 
 P = "chat/completions"
@@ -34,6 +40,38 @@ URLS = [
 @pytest.mark.parametrize(("typed", "asked"), URLS, ids=[row[0] for row in URLS])
 def test_d61_base_urls(typed: str, asked: str) -> None:
     assert parse_target(typed).url(P) == asked
+
+
+FAMILIES = [
+    (MESSAGES, "https://api.anthropic.com", "https://api.anthropic.com/v1/messages"),
+    (MESSAGES, "https://api.anthropic.com/", "https://api.anthropic.com/v1/messages"),
+    (MESSAGES, "https://api.anthropic.com/v1", "https://api.anthropic.com/v1/messages"),
+    (MESSAGES, "https://api.anthropic.com/v1/messages?beta=true", "https://api.anthropic.com/v1/messages?beta=true"),
+    (MESSAGES, "https://g/api/anthropic", "https://g/api/anthropic/v1/messages"),
+    (MESSAGES, "https://g/anthropic/v1/", "https://g/anthropic/v1/messages"),
+    (MESSAGES, "https://g/v1beta", "https://g/v1beta/messages"),
+    (MESSAGES, "https://g/own/messages", "https://g/own/messages"),
+    (MESSAGES, "http://h:8000/v1/chat/completions", "http://h:8000/v1/messages"),
+    (RESPONSES, "http://h:8000", "http://h:8000/v1/responses"),
+    (RESPONSES, "https://g/api/v1/responses", "https://g/api/v1/responses"),
+    (EMBEDDINGS, "http://h:8000/v1", "http://h:8000/v1/embeddings"),
+    (OLLAMA_CHAT, "http://h:11434", "http://h:11434/api/chat"),
+    (OLLAMA_CHAT, "h:11434/", "http://h:11434/api/chat"),
+    (OLLAMA_CHAT, "http://h:11434/v1", "http://h:11434/api/chat"),
+    (OLLAMA_CHAT, "http://h:11434/api", "http://h:11434/api/chat"),
+    (OLLAMA_CHAT, "http://h:11434/api/chat", "http://h:11434/api/chat"),
+    (OLLAMA_CHAT, "https://g/ollama", "https://g/ollama/api/chat"),
+]
+
+
+@pytest.mark.parametrize(("api", "typed", "asked"), FAMILIES, ids=[f"{row[0].name} {row[1]}" for row in FAMILIES])
+def test_d61_base_urls_of_other_families(api: Api, typed: str, asked: str) -> None:
+    assert parse_target(typed, api.access.root).url(api.path) == asked
+
+
+def test_where_models_are_listed() -> None:
+    for api, listed in ((CHAT, "/v1/models"), (MESSAGES, "/v1/models"), (OLLAMA_CHAT, "/api/tags")):
+        assert parse_target("http://h", api.access.root).url(api.access.models) == f"http://h{listed}"
 
 
 NONE = [
