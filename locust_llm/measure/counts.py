@@ -30,7 +30,7 @@ class Counts:
     warmup_ended: int = 0
 
     empty: int = 0  # successes without any output event though they streamed
-    not_streamed: int = 0
+    not_streamed: int = 0  # successes in one body though a stream was asked for
     buffered: int = 0
     hidden_reasoning: int = 0
     length_judged: int = 0  # successes whose N and max_tokens are both known …
@@ -189,7 +189,7 @@ def _count_success(counts: Counts, record: RequestRecord) -> None:
     tokens = record.output_tokens
     counts.succeeded += 1
     if not record.streamed:
-        counts.not_streamed += 1
+        counts.not_streamed += record.stream_asked
     elif events == 0:
         counts.empty += 1
     if metrics.buffered(record):
@@ -201,8 +201,9 @@ def _count_success(counts: Counts, record: RequestRecord) -> None:
         if record.max_tokens is not None:
             counts.length_judged += 1
             counts.short += tokens < record.max_tokens
-    tally(counts.token_sources, record.token_source if record.token_source is not None else "unknown")
-    tally(counts.finish_reasons, record.finish_reason if record.finish_reason is not None else "none")
+    if record.generates:
+        tally(counts.token_sources, record.token_source if record.token_source is not None else "unknown")
+        tally(counts.finish_reasons, record.finish_reason if record.finish_reason is not None else "none")
     if record.model_answered is not None:
         tally(counts.models, record.model_answered)
         counts.model_differs += bool(record.model) and record.model_answered != record.model

@@ -224,7 +224,9 @@ FIGURES: Final = (
     _count("cached_tokens", "Cached tokens", lambda c: c.cached_tokens, "Of the input, from the prefix cache.", "tok"),
     _count("reasoning_tokens", "Reasoning tokens", lambda c: c.reasoning_tokens, "Of the output, reasoning.", "tok"),
     _count("empty", "Empty answers", lambda c: c.empty, "Successes without any output event."),
-    _count("not_streamed", "Not streamed", lambda c: c.not_streamed, "Successes answered in one body."),
+    _count(
+        "not_streamed", "Not streamed", lambda c: c.not_streamed, "Successes in one body, not as the stream asked for."
+    ),
     _count("buffered", "Buffered", lambda c: c.buffered, "Successes that came in one burst at their end."),
     _count("short", "Shorter than asked", lambda c: c.short, "Successes with fewer tokens than max_tokens."),
     _count("tpot_left_out", "Left out of TPOT", lambda c: c.tpot_left_out, "Answers of fewer than --llm-min-tokens."),

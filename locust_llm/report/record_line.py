@@ -17,8 +17,8 @@ from locust_llm.measure.record import Clock, Outcome, RequestRecord, TokenSource
 from locust_llm.report.run import shown_url
 
 _PLAIN: Final[tuple[str, ...]] = (
-    *("name", "api", "model", "model_answered", "error", "status", "retry_after_s", "streamed", "output_tokens"),
-    *("token_source", "streamed_tokens", "hidden_reasoning", "max_tokens", "warmup", "finish_reasons"),
+    *("name", "api", "model", "model_answered", "error", "status", "retry_after_s", "streamed", "stream_asked"),
+    *("output_tokens", "token_source", "streamed_tokens", "hidden_reasoning", "max_tokens", "warmup", "finish_reasons"),
 )
 _TEXTS: Final[tuple[str, ...]] = ("detail", "text", "reasoning", "choices", "tool_calls")
 _COUNTED: Final = ("reused", "stale_retries", "reads", "received_bytes")

@@ -99,6 +99,7 @@ FOUND = [
     pytest.param("clock_faults", fed(record((100, 50), n=2)), NOTHING, id="D81"),
     pytest.param("buffered", buffered(1), NOTHING, id="D24"),
     pytest.param("not_streamed", good_but(1, streamed=False), NOTHING, id="D59"),
+    pytest.param("not_streamed", good_but(400, streamed=False), NOTHING, id="D59-all"),
     pytest.param("coalesced", coalesced(200), NOTHING, id="coalesced"),
     pytest.param("censored", failed(5), NOTHING, id="D22"),
     pytest.param("many_cancelled", good_but(41, outcome=Outcome.CANCELLED), NOTHING, id="D15"),
@@ -134,7 +135,8 @@ NOT_FOUND = [
     pytest.param("short_answers", asked_for_more(40), NOTHING, id="long-enough"),
     pytest.param("left_out", short_lived(20), NOTHING, id="few-left-out"),
     pytest.param("little_reuse", ticked(unreused(200)), NOTHING, id="reused"),
-    pytest.param("not_streamed", good_but(400, streamed=False), NOTHING, id="never-asked-to-stream"),
+    pytest.param("not_streamed", good_but(400, streamed=False, stream_asked=False), NOTHING, id="never-asked-to"),
+    pytest.param("usage_absent", good_but(9, api="embeddings", source=None, n=None), NOTHING, id="embeddings"),
 ]
 
 

@@ -47,9 +47,9 @@ def buffered(stats: RunStats, facts: RunFacts) -> Finding | None:
 
 
 def not_streamed(stats: RunStats, facts: RunFacts) -> Finding | None:
-    """Answers in one body among streamed ones."""
+    """Answers in one body where streams were asked for."""
     counts = stats.counts()
-    if not counts.not_streamed or counts.not_streamed == counts.succeeded:
+    if not counts.not_streamed:
         return None
     return warning(
         "not_streamed",
@@ -77,13 +77,13 @@ def chunk_is_not_token(stats: RunStats, facts: RunFacts) -> Finding | None:
 def usage_absent(stats: RunStats, facts: RunFacts) -> Finding | None:
     """The server did not tell the number of tokens."""
     counts = stats.counts()
-    told = counts.token_sources.get(TokenSource.USAGE, 0)
-    if not counts.succeeded or told == counts.succeeded:
+    told, judged = counts.token_sources.get(TokenSource.USAGE, 0), sum(counts.token_sources.values())
+    if told == judged:
         return None
     others = ", ".join(f"{label}: {n}" for label, n in counts.token_sources.items() if label != "usage")
     return warning(
         "usage_absent",
-        f"{counts.succeeded - told} of {number(counts.succeeded, 'answer')} came without usage; their tokens are "
+        f"{judged - told} of {number(judged, 'answer')} came without usage; their tokens are "
         f"estimates ({others}). Let the server send usage (stream_options.include_usage).",
     )
 
