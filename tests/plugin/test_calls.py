@@ -198,6 +198,7 @@ PAUSES = [
     ("a second where it does not say", BUSY, 1.0),
     ("503 too", answer("503 Service Unavailable", b"<html>", content_type="text/html", retry_after="3"), 3.0),
     ("at most the cap", answer("429 Too Many Requests", b"{}", retry_after="9999"), 30.0),
+    ("529 too, Anthropic's busy", answer("529 Overloaded", b"{}", retry_after="4"), 4.0),
     ("not after other failures", answer("500 Internal Server Error", b"{}"), 0.0),
     ("not after a success", ANSWER, 0.0),
 ]
