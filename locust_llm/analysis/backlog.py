@@ -6,9 +6,10 @@ as the worst it can be while not growing, a random walk (a server right at its c
 over batches, q a second, makes the slope of a window of T seconds uncertain by sqrt(6/5 · q / T). A server with room
 pulls its backlog back, so there the true error is smaller.
 
-The step is "overloaded" as soon as the slope is above 0 by 3 standard errors and above 1 % of the arrivals, and
-"steady" once the slope's upper bound (2 standard errors) is below 10 % of the arrivals. So a rate a few per cent above
-capacity may pass a short window: the answer's resolution is a matter of time.
+The step is "overloaded" as soon as the slope is above 0 by 3 standard errors and above 1 % of the arrivals, in the
+whole window and in its later half alone (by 2): a queue that only fills to its level slows down, one that overflows
+does not. It is "steady" once the slope's upper bound (2 standard errors) is below 10 % of the arrivals. So a rate a few
+per cent above capacity may pass a short window: the answer's resolution is a matter of time.
 """
 
 from __future__ import annotations
@@ -38,17 +39,19 @@ _OPENING: Final = WindowState(Phase.OPENING, None, None, None, wanting="too few 
 class BacklogRule:
     """When an open-loop step is decided. `resolution`: the growth, as a share of the arrivals, that must be ruled out.
 
-    The window opens `settle_residences` median residences after the step's begin, when `first_outcomes` requests of it
-    have ended.
+    The window opens `settle_residences` after the step's begin and lasts at least `least_s` and `least_residences`, a
+    residence being the median of the first `first_outcomes` requests of the step that ended.
     """
 
     resolution: float = 0.1
     least_share: float = 0.01
     overload_errors: float = 3.0
+    later_errors: float = 2.0
     steady_errors: float = 2.0
     first_outcomes: int = 10
-    settle_residences: float = 2.0
+    settle_residences: float = 3.0
     least_s: float = 16.0
+    least_residences: float = 8.0
     max_s: float = 600.0
 
 
@@ -64,7 +67,7 @@ class BacklogWindow:
         self.outcomes = Outcomes()
         self.seconds = Seconds(span_s)
         self._begin_s: float | None = None
-        self._next_look_s = self.rule.least_s
+        self._next_look_s = 0.0  # the window's length at which it is judged next
         self._done: WindowState | None = None
 
     def add(self, ended: Iterable[Ended]) -> None:
@@ -78,11 +81,7 @@ class BacklogWindow:
     @property
     def slope(self) -> Estimate | None:
         """By how much the backlog grows, requests a second; None before the window opened."""
-        begin_s, end_s = self._span()
-        if begin_s is None or end_s is None or end_s - begin_s < 3 * self.seconds.span_s:
-            return None
-        edges = np.linspace(begin_s, end_s, int((end_s - begin_s) / self.seconds.span_s) + 1)
-        return backlog_slope(self.seconds.mean_in_flight(edges), float(edges[1] - edges[0]))
+        return self._slope()
 
     def state(self, now_s: float) -> WindowState:
         """What is known at `now_s` (wall clock). Once DONE it stays so."""
@@ -115,13 +114,16 @@ class BacklogWindow:
         return self._begin_s, self.seconds.end_s
 
     def _opens_s(self) -> float | None:
+        """By the residence of the first requests to end: under overload that of later ones has no limit."""
         rows = self.outcomes.rows
         rows = rows[(rows["started_s"] >= self.begun_s) & (rows["fate"] != Fate.CANCELLED)]
         end_s = self.seconds.end_s
         if len(rows) < self.rule.first_outcomes or end_s is None:
             return None
-        median_s = nearest_rank(residences(rows), 0.5)
+        first = rows[np.argsort(rows["ended_s"], kind="stable")][: self.rule.first_outcomes]
+        median_s = nearest_rank(residences(first), 0.5)
         assert median_s is not None
+        self._next_look_s = max(self.rule.least_s, self.rule.least_residences * median_s)
         opens_s = self.begun_s + self.rule.settle_residences * median_s
         return opens_s if opens_s <= end_s else None
 
@@ -136,7 +138,7 @@ class BacklogWindow:
             return replace(state, wanting=self._growth(slope))
         self._next_look_s = LOOK_GROWTH * (end_s - begin_s)
         rule = self.rule
-        if self._grows(slope, rule.overload_errors):
+        if self._grows(rule.overload_errors):
             return replace(state, phase=Phase.DONE, status=Status.OVERLOADED, wanting=self._growth(slope))
         if slope.value + rule.steady_errors * slope.error < rule.resolution * self.rate_rps:
             return replace(state, phase=Phase.DONE, status=Status.STEADY)
@@ -144,13 +146,27 @@ class BacklogWindow:
 
     def _at_last(self) -> Status:
         """The status when the time is up."""
-        slope = self.slope
-        if slope is None:
+        if self.slope is None:
             return Status.TOO_SHORT
-        return Status.OVERLOADED if self._grows(slope, self.rule.steady_errors) else Status.NOISY
+        return Status.OVERLOADED if self._grows(self.rule.later_errors) else Status.NOISY
 
-    def _grows(self, slope: Estimate, errors: float) -> bool:
-        return slope.value > errors * slope.error and slope.value > self.rule.least_share * self.rate_rps
+    def _slope(self, since: float = 0.0) -> Estimate | None:
+        """The slope of the window's part after the share `since` of it."""
+        begin_s, end_s = self._span()
+        if begin_s is None or end_s is None:
+            return None
+        begin_s += since * (end_s - begin_s)
+        if end_s - begin_s < 3 * self.seconds.span_s:
+            return None
+        edges = np.linspace(begin_s, end_s, int((end_s - begin_s) / self.seconds.span_s) + 1)
+        return backlog_slope(self.seconds.mean_in_flight(edges), float(edges[1] - edges[0]))
+
+    def _grows(self, errors: float) -> bool:
+        """Whether the backlog grows by that many standard errors, and still does in the window's later half."""
+        for slope, least in ((self._slope(), errors), (self._slope(0.5), self.rule.later_errors)):
+            if slope is None or slope.value <= max(least * slope.error, self.rule.least_share * self.rate_rps):
+                return False
+        return True
 
     def _growth(self, slope: Estimate | None) -> str | None:
         if slope is None:

@@ -42,13 +42,15 @@ class RateKind(StrEnum):
 class RateVerdict:
     """`sustained_rps`: the highest rate whose backlog did not grow; `overloaded_rps`: the lowest whose did, or that
 
-    could not be shown not to (`notes` say so). None where there was none.
+    could not be shown not to (`notes` say so). None where there was none. `served_rps`: what was served at that rate,
+    the server's capacity as overload shows it.
     """
 
     kind: RateKind
     sentence: str
     sustained_rps: float | None = None
     overloaded_rps: float | None = None
+    served_rps: float | None = None
     complete: bool = True
     notes: tuple[str, ...] = ()
 
@@ -75,13 +77,9 @@ class RateSearch:
         sustained, overloaded = _bounds(results)
         spoilt = _spoilt(results[-1]) if results else None
         complete = bool(results) and spoilt is None and self._next_rate(results) is None
-        kind, sentence = _said(sustained, overloaded, spoilt, complete)
-        notes = tuple(
-            f"At {step.load:.4g} requests/s it stayed open whether the backlog grows ({step.why}): taken as overloaded."
-            for step in results
-            if step.status is Status.NOISY
-        )
-        return RateVerdict(kind, sentence, sustained, overloaded, complete, notes)
+        served = next((step.requests_per_s for step in results if step.load == overloaded), None)
+        kind, sentence = _said(sustained, overloaded, served, spoilt, complete)
+        return RateVerdict(kind, sentence, sustained, overloaded, served, complete, _notes(results, sustained, served))
 
     def _next_rate(self, results: Sequence[StepResult]) -> float | None:
         sustained, overloaded = _bounds(results)
@@ -108,8 +106,22 @@ def _spoilt(step: StepResult) -> StepResult | None:
     return step if step.status in (Status.CLIENT_LIMITED, Status.TOO_SHORT) else None
 
 
+def _notes(results: Sequence[StepResult], sustained: float | None, served: float | None) -> tuple[str, ...]:
+    notes = [
+        f"At {step.load:.4g} requests/s it stayed open whether the backlog grows ({step.why}): taken as overloaded."
+        for step in results
+        if step.status is Status.NOISY
+    ]
+    if sustained is not None and served is not None and sustained > served:
+        notes.append(
+            f"Overloaded, the server served {served:.4g} requests/s: a rate between that and {sustained:.4g} may pile up "
+            "too slowly for these windows to show."
+        )
+    return tuple(notes)
+
+
 def _said(
-    sustained: float | None, overloaded: float | None, spoilt: StepResult | None, complete: bool
+    sustained: float | None, overloaded: float | None, served: float | None, spoilt: StepResult | None, complete: bool
 ) -> tuple[RateKind, str]:
     held = f"{sustained:.4g} requests/s are sustained" if sustained is not None else "No rate was shown to be sustained"
     if spoilt is not None:
@@ -123,7 +135,7 @@ def _said(
     if overloaded is None:
         kind = RateKind.ABOVE if complete else RateKind.UNKNOWN
         return kind, f"{held}, the highest rate that was tried."
+    grows = f"at {overloaded:.4g} the backlog grows and {served:.4g} are served"
     if sustained is None:
-        kind = RateKind.BELOW if complete else RateKind.UNKNOWN
-        return kind, f"Overloaded: the backlog grows at {overloaded:.4g} requests/s, the lowest rate that was tried."
-    return RateKind.FOUND, f"{held}; at {overloaded:.4g} the backlog grows."
+        return RateKind.BELOW if complete else RateKind.UNKNOWN, f"Overloaded: {grows}; no lower rate was tried."
+    return RateKind.FOUND, f"{held}; {grows}."
