@@ -118,6 +118,54 @@ def test_while_it_runs_the_rate_is_that_of_complete_seconds() -> None:
     assert run_throughput(RunStats(OFFSET)) is None
 
 
+def test_a_run_that_begins_within_a_second_has_that_second() -> None:
+    stats = fed(record((700, 900, 1400), n=3, sent=600, usage=usage(3, 50)))
+    stats.mark_stop(ns(1600))
+    run = run_throughput(stats)
+    assert run is not None
+    assert (run.begin_s, run.duration_s) == (pytest.approx(WALL_0 + 0.6), pytest.approx(1.0))
+    assert (run.output_tokens, run.input_tokens, run.requests) == (3, 50, 1)
+
+
+def test_what_begins_after_the_stop_is_not_counted_either() -> None:
+    stats = RunStats(OFFSET)
+    stats.mark_stop(ns(1500))
+    stats.started("chat", T0)
+    stats.add(record((1600, 1700), n=2, usage=usage(2, 50)))
+    stats.started("chat", T0)
+    stats.add(record((), n=9, streamed=False, ended=1800, usage=usage(9, 70)))
+    run = run_throughput(stats)
+    assert run is not None
+    assert (run.output_tokens, run.input_tokens, run.requests) == (0, 0, 0)
+    assert stats.counts().output_tokens == 11
+
+
+def test_the_steady_window_has_whole_seconds_only() -> None:
+    stats = fed(*(record((1000.0 * second + 500,), n=10, sent=100) for second in range(10)))
+    stats.mark_all_users_running(ns(2300))
+    stats.mark_stop(ns(7600))
+    steady = steady_throughput(stats)
+    assert steady is not None
+    assert (steady.begin_s, steady.duration_s, steady.output_tokens) == (WALL_0 + 3, 4, 40)
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_the_window_of_several_workers_reaches_from_the_first_sent_to_the_last_stop(order: tuple[int, int]) -> None:
+    workers = [RunStats(OFFSET, lag_s=None) for _ in range(2)]
+    for number, worker in enumerate(workers):
+        worker.started("chat", T0)
+        worker.add(record((500,), n=1, sent=100 + number))
+        worker.mark_all_users_running(ns(600 + number))
+        worker.mark_stop(ns(2000 + number))
+    deltas = [worker.take_delta() for worker in workers]
+    master = RunStats(OFFSET)
+    for number in order:
+        master.merge_delta(deltas[number])
+    assert master.first_sent_s == pytest.approx(WALL_0 + 0.1)
+    assert master.all_running_s == pytest.approx(WALL_0 + 0.601)
+    assert master.stopped_s == pytest.approx(WALL_0 + 2.001)
+
+
 def test_names_share_the_throughput() -> None:
     stats = fed(record((100, 900), n=30, name="a"), record((100, 900), n=10, name="b"))
     stats.mark_stop(ns(1000))
