@@ -45,10 +45,10 @@ PACE_ABOVE = 1_000
 """Reads a second from which on pacing is cheaper; below half of it readiness is."""
 UNSTAMPED_SHARE = 0.01
 MERGED_SHARE = 0.1
-HOLD_NS = 5_000_000_000
+HOLD_NS = 2_000_000_000
 """How long pacing is left alone after it merged pieces."""
 STALLED_NS = 4_000_000
-"""A gap between two drains that no pacing makes."""
+"""Time from one drain's beginning to the next one's that no pacing makes."""
 
 READY_AT_ONCE = 1024
 ROUNDS = 16
@@ -84,6 +84,7 @@ class Collector:
         self._alarms: list[tuple[int, int, Bell, Any]] = []
         self._serial = itertools.count()
         self._draining = False
+        self._begun_ns = 0
         self._drained_ns = 0
         self._reads = 0
         self._reviewed_ns = time.monotonic_ns()
@@ -140,7 +141,9 @@ class Collector:
         if self._draining:
             return
         self._draining = True
-        stalled = time.monotonic_ns() - self._drained_ns > STALLED_NS
+        now_ns = time.monotonic_ns()
+        stalled = now_ns - self._begun_ns > STALLED_NS
+        self._begun_ns = now_ns
         merged = self.merged
         try:
             self.clock.check()

@@ -32,11 +32,13 @@ class Http1Reply:
     """The reply to one request. `inbox` is taken (and emptied) by whoever parses the body.
 
     `hinted` = a piece of the body held the end hint (a stream's last words) since the reader last looked; `merged` =
-    reads in the middle of the body that held more than one piece.
+    reads in the middle of the body that held more than one piece: not with its beginning, where a role comes along with
+    the first token, nor with its end.
     """
 
     __slots__ = (
         "_at_ns",
+        "_began",
         "_between_chunks",
         "_chunked",
         "_end_hint",
@@ -60,6 +62,7 @@ class Http1Reply:
         self._end_hint = end_hint
         self._header_bytes = 0
         self._at_ns = 0
+        self._began = False
         self._chunked = False
         self._between_chunks = False
         self.status = 0
@@ -109,9 +112,11 @@ class Http1Reply:
             return self.headers_ns is not None
         if self.ended_ns is not None or self.hinted:
             return True
-        if len(self.inbox) - had_pieces > 2:
+        pieces = (len(self.inbox) - had_pieces) // 2
+        if pieces > 1 and self._began:
             self.merged += 1
             return True
+        self._began = self._began or pieces > 0
         return False
 
     @property
