@@ -1,13 +1,14 @@
 """How many streams the embedded engine carries from one core, and how true its schedule stays.
 
-    python benchmarks/sim_capacity.py [--streams 1000] [--seconds 8]
+    python benchmarks/sim_capacity.py [--streams 200 1000] [--seconds 8] [--spread] [--realtime]
 
 Starts the engine on one core (`--profile steady`: a step every 20 ms, 50 tok/s a stream, each token saying when it was
 sent) and a plain epoll client on another. Prints tokens sent a second, the server's CPU time per token, and how late
 tokens were sent against the engine's schedule, a grid of 20 ms: in one burst a step (the default) all streams share the
 grid, whose phase is that of the promptest token, so that the last stream of a burst is late by the whole burst; with
 `--spread` each stream has a grid of its own. "waited" is the share of the time in which the server could have run but
-the core was taken: beyond some percent, the lateness is the machine's and not the engine's.
+the core was taken: beyond some percent, the lateness is the machine's and not the engine's. On a shared machine,
+`--realtime` gives both processes precedence (SCHED_FIFO; needs root).
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=8.0)
     parser.add_argument("--spread", action="store_true", help="tokens of a step apart instead of in one burst")
     parser.add_argument("--plain", action="store_true", help="words instead of send times: CPU only, no lateness")
+    parser.add_argument("--realtime", action="store_true", help="precedence over everything else (root only)")
     parser.add_argument("--client", metavar="URL", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.client is not None:
@@ -42,7 +44,7 @@ def main() -> None:
     columns = ("streams", 8), ("tok/s", 9), ("CPU us/token", 13), ("core %", 7), ("waited %", 9), ("late p50 ms", 12)
     print("".join(f"{name:>{width}}" for name, width in (*columns, ("p99", 9), ("max", 9))))
     for streams in options.streams:
-        print(row(streams, measure(streams, options.seconds, options.plain, options.spread)), flush=True)
+        print(row(streams, measure(streams, options)), flush=True)
 
 
 def row(streams: int, result: dict[str, Any]) -> str:
@@ -52,45 +54,49 @@ def row(streams: int, result: dict[str, Any]) -> str:
     return f"{streams:>8}{result['tokens_per_s']:>9.0f}{cost}{late}"
 
 
-def measure(streams: int, seconds: float, plain: bool, spread: bool) -> dict[str, Any]:
+def measure(streams: int, options: argparse.Namespace) -> dict[str, Any]:
     """One run: server and client as two processes on two cores."""
     command = [sys.executable, "-m", "locust_llm.sim", "--profile", "steady", "--end-with-stdin"]
-    if not plain:
+    if not options.plain:
         command.append("--emit-send-time")
-    if spread:
+    if options.spread:
         command.append("--spread")
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdin is not None
         assert server.stdout is not None
         try:
-            return _measure(server.pid, server.stdout, streams, seconds, spread)
+            return _measure(server.pid, server.stdout, streams, options)
         finally:
             server.stdin.close()
 
 
-def _measure(pid: int, ready: IO[str], streams: int, seconds: float, spread: bool) -> dict[str, Any]:
+def _measure(pid: int, ready: IO[str], streams: int, options: argparse.Namespace) -> dict[str, Any]:
     url = ready.readline().split()[1]
-    pin(pid, 0)
-    arguments = ["--client", url, "--streams", str(streams), "--seconds", str(seconds)]
-    arguments += ["--spread"] if spread else []
+    pin(pid, 0, options.realtime)
+    arguments = ["--client", url, "--streams", str(streams), "--seconds", str(options.seconds)]
+    arguments += ["--spread"] if options.spread else []
     client = subprocess.Popen([sys.executable, __file__, *arguments], stdout=subprocess.PIPE, text=True)
-    pin(client.pid, 1)
+    pin(client.pid, 1, options.realtime)
     time.sleep(2.5)  # connections are up and every stream runs
     before = look(pid, url)
-    time.sleep(seconds - 3.0)
+    time.sleep(options.seconds - 3.0)
     after = look(pid, url)
     wall_s, used_s, waited_s, tokens = (end - start for start, end in zip(before, after, strict=True))
-    out, _ = client.communicate(timeout=seconds + 20)
+    out, _ = client.communicate(timeout=options.seconds + 20)
     result: dict[str, Any] = json.loads(out)
     result["tokens_per_s"] = tokens / wall_s
+    if not tokens:
+        sys.exit("No token was sent while it was measured: the machine is too busy.")
     result["cpu_us_per_token"] = used_s / tokens * 1e6
     result["core_share"] = used_s / wall_s
     result["waited"] = waited_s / wall_s
     return result
 
 
-def pin(pid: int, core: int) -> None:
+def pin(pid: int, core: int, realtime: bool) -> None:
     """Keeps a process on one core, where the platform can and has more than one."""
+    if realtime:
+        os.sched_setscheduler(pid, os.SCHED_FIFO, os.sched_param(20))
     if hasattr(os, "sched_setaffinity") and (os.cpu_count() or 1) > 1:
         os.sched_setaffinity(pid, {core})
 

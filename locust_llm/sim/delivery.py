@@ -29,6 +29,7 @@ from locust_llm.sim.settings import ServerSettings
 _GOLDEN = 0.6180339887498949
 _NS_PER_MS = 1_000_000
 _TURN_NS = 2 * _NS_PER_MS
+_SPIN_NS = 30_000  # what is due so soon is waited for: going through the loop and back costs about as much
 
 
 class Delivery:
@@ -90,15 +91,17 @@ class Delivery:
         return round(sequence.number * _GOLDEN % 1 * self._spread_ns)
 
     def _send(self, now_ns: int) -> None:
-        """Writes what is due, for one turn at most."""
+        """Writes what is due, for one turn at most, which ends with the engine's step."""
         pending, due_ns = self._pending, 0
-        turn_ends_ns = now_ns + _TURN_NS
-        while pending and pending[0][0] <= now_ns < turn_ends_ns:
+        step_ends_ns = self._engine.next_ns()
+        turn_ends_ns = now_ns + _TURN_NS if step_ends_ns is None else min(now_ns + _TURN_NS, step_ends_ns)
+        while pending and pending[0][0] <= now_ns + _SPIN_NS and now_ns < turn_ends_ns:
             due_ns, sequence, outcome = pending.popleft()
+            while (now_ns := time.monotonic_ns()) < due_ns:
+                pass
             reply: Reply | None = sequence.tag
             if reply is None:  # its client has gone
                 continue
-            now_ns = time.monotonic_ns()
             if outcome is not None or reply.head is None:
                 self._send_unplain(reply, sequence, outcome)
             else:
