@@ -76,27 +76,25 @@ def interval_of(rows: list[Served], seconds: int, q: float) -> Interval | NoInte
 
 
 @pytest.mark.parametrize(
-    ("users", "seconds"),
+    ("users", "seconds", "least"),  # least: the share of runs that get an interval
     [
-        (4, 60),
-        pytest.param(8, 60, marks=pytest.mark.long),
-        pytest.param(12, 150, marks=pytest.mark.long),
-        pytest.param(24, 150, marks=pytest.mark.long),  # refused
-        pytest.param(24, 180, marks=pytest.mark.long),
+        (4, 60, 1.0),
+        pytest.param(8, 60, 1.0, marks=pytest.mark.long),
+        pytest.param(12, 150, 1.0, marks=pytest.mark.long),
+        pytest.param(24, 150, 0.0, marks=pytest.mark.long),
+        pytest.param(24, 180, 0.9, marks=pytest.mark.long),
     ],
 )
-def test_the_engine_below_at_and_past_its_knee(users: int, seconds: int) -> None:
-    """Eight slots; the truth is a long run's."""
-    truth = {
-        q: float(np.quantile([ttft_ms(row) for row in served(users, 4000, 999)], q, method="inverted_cdf"))
-        for q in (0.5, 0.95)
-    }
+def test_the_engine_below_at_and_past_its_knee(users: int, seconds: int, least: float) -> None:
+    """Eight slots; the truth is that of four long runs: one alone is off by a quarter of an interval."""
+    long = [ttft_ms(row) for seed in range(900, 904) for row in served(users, 4000, seed)]
+    truth = {q: float(np.quantile(long, q, method="inverted_cdf")) for q in (0.5, 0.95)}
     runs = [served(users, seconds, seed) for seed in range(60)]
     for q, value in truth.items():
         found = [interval_of(rows, seconds, q) for rows in runs]
         told = [interval for interval in found if isinstance(interval, Interval)]
         assert sum(covers(interval, value) for interval in told) >= 0.9 * len(told)
-        assert len(told) in (0, len(found))
+        assert len(told) >= least * len(found)
 
 
 def test_shares() -> None:
