@@ -10,14 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from locust_llm.analysis.batches import batch_edges, estimate, student_t
-from locust_llm.measure.summary import too_few
 
 Floats = NDArray[np.float64]
 
@@ -71,27 +69,6 @@ def mean_interval(means: Floats) -> Interval | NoInterval:
     return Interval(mean.value - half, mean.value + half, len(means))
 
 
-def quantile_interval(at_s: Floats, values: Floats, q: float, edges: Floats | NoInterval) -> Interval | NoInterval:
-    """Interval of the percentile `q` (0 … 1) of samples `values`, each at its instant.
-
-    The percentile of each batch is one observation; their t interval is moved to the whole window's percentile, which
-    is less biased than the mean of the batches'. None when the batches hold too few samples for that percentile.
-    """
-    if isinstance(edges, NoInterval):
-        return edges
-    batches = [values[(at_s > low) & (at_s <= high)] for low, high in pairwise(edges)]
-    fewest = min(len(batch) for batch in batches)
-    if too_few(q, fewest):
-        return NoInterval(f"a batch holds {fewest} samples, too few for its p{100 * q:g}")
-    spread = mean_interval(np.array([np.quantile(batch, q, method="inverted_cdf") for batch in batches]))
-    if isinstance(spread, NoInterval):
-        return spread
-    inside = values[(at_s > edges[0]) & (at_s <= edges[-1])]
-    whole = float(np.quantile(inside, q, method="inverted_cdf"))
-    half = (spread.high - spread.low) / 2
-    return Interval(whole - half, whole + half, spread.batches)
-
-
 def between_runs(values: Sequence[float]) -> Interval | NoInterval:
     """Interval of a positive figure (a knee, a rate) from repeated runs, on the logarithmic scale: *the* uncertainty.
 
@@ -101,10 +78,5 @@ def between_runs(values: Sequence[float]) -> Interval | NoInterval:
         return NoInterval(f"an interval between runs needs 3 runs or more, not {len(values)}")
     logs = estimate(np.log(np.array(values, dtype=np.float64)))
     assert logs is not None
-    half = _T_TWO_RUNS if len(values) == 3 else student_t((1 + CONFIDENCE) / 2, len(values) - 1)
-    half *= logs.error
+    half = student_t((1 + CONFIDENCE) / 2, len(values) - 1) * logs.error
     return Interval(math.exp(logs.value - half), math.exp(logs.value + half), len(values), "between runs")
-
-
-_T_TWO_RUNS: Final = 4.3027
-"""Student's t at 97.5 % for 2 degrees of freedom, where the expansion is not good enough."""

@@ -114,8 +114,8 @@ def _notes(results: Sequence[StepResult], sustained: float | None, served: float
     ]
     if sustained is not None and served is not None and sustained > served:
         notes.append(
-            f"Overloaded, the server served {served:.4g} requests/s: a rate between that and {sustained:.4g} may pile up "
-            "too slowly for these windows to show."
+            f"Overloaded, the server served {served:.4g} requests/s: rates between that and {sustained:.4g} may pile "
+            "up too slowly for these windows to show."
         )
     return tuple(notes)
 
