@@ -5,20 +5,22 @@ mantissa, read as one integer, number 512 equal buckets to each power of two. A 
 wide, so its middle is within 1/1024 (0.098 %) of each of them. Smallest, largest, count and sum are kept beside.
 
 New samples wait in a flat array (appending costs well under a microsecond) and are sorted into the buckets some
-thousand at a time, or when somebody reads. The buckets are two sorted arrays (number, count), so that what is empty
-costs nothing. Merging is adding counts: it does not matter in which order or on which machine samples were added.
+thousand at a time, or when somebody reads; packed histograms of other processes wait likewise. The buckets are two
+sorted arrays (number, count), so that what is empty costs nothing. Merging is adding counts: it does not matter in
+which order or on which machine samples were added.
 """
 
 from __future__ import annotations
 
 import math
-import struct
 from array import array
 from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from locust_llm.measure import packed
 
 MAX_VALUE: Final = 1e9
 """Largest value a histogram takes; 1e9 ms are eleven days."""
@@ -30,9 +32,8 @@ _TINY: Final = int(np.float64(1e-9).view(np.int64))
 _ZERO: Final = _TINY >> _SHIFT
 _LARGEST: Final = int(np.float64(MAX_VALUE).view(np.int64))
 _PENDING: Final = 4096
-_RAW: Final = 8
-_HEADER: Final = struct.Struct("<BdddII")
-_KIND_RAW: Final = b"\0"
+_PACKS: Final = 32
+_FEW: Final = 8
 _RANK_SLACK: Final = 1e-12
 
 Ints = NDArray[np.int64]
@@ -41,10 +42,11 @@ Ints = NDArray[np.int64]
 class Histogram:
     """Counts of samples in 0 … 1e9. `len` is not defined: see `count`."""
 
-    __slots__ = ("_counts", "_index", "_max", "_min", "_pending", "_settled", "_sum")
+    __slots__ = ("_counts", "_index", "_max", "_min", "_packs", "_pending", "_settled", "_sum")
 
     def __init__(self) -> None:
         self._pending: array[float] = array("d")
+        self._packs: list[bytes] = []
         self._index: Ints | None = None
         self._counts: Ints | None = None
         self._settled = 0
@@ -92,7 +94,9 @@ class Histogram:
             self._settle()
 
     def _settle(self) -> None:
-        """Sort the pending samples into the buckets."""
+        """Sort what waits into the buckets."""
+        if self._packs:
+            self._settle_packs()
         if not self._pending:
             return
         values = np.frombuffer(self._pending, dtype=np.float64)
@@ -106,6 +110,26 @@ class Histogram:
         dense = np.bincount(numbers - low)
         held = dense.nonzero()[0]
         self._absorb(held + low, dense[held])
+
+    def _settle_packs(self) -> None:
+        packs, self._packs = self._packs, []
+        indexes, counts = [], []
+        for data in packs:
+            low, high, total, index, number = packed.unpack(data)
+            self._min = min(self._min, low)
+            self._max = max(self._max, high)
+            self._sum += total
+            indexes.append(index)
+            counts.append(number)
+        if len(packs) == 1:
+            self._absorb(indexes[0], counts[0])
+        else:
+            every = np.concatenate(indexes)
+            first = int(every.min())
+            dense = np.bincount(every - first, weights=np.concatenate(counts)).astype(np.int64)  # exact below 2^53
+            held = dense.nonzero()[0]
+            self._absorb(held + first, dense[held])
+        self._settled += sum(int(number.sum()) for number in counts)
 
     def _absorb(self, index: Ints, counts: Ints) -> None:
         """Add buckets; `index` is sorted and holds each number once."""
@@ -127,12 +151,15 @@ class Histogram:
     @property
     def count(self) -> int:
         """Number of samples."""
+        if self._packs:
+            self._settle_packs()
         return self._settled + len(self._pending)
 
     @property
     def sum(self) -> float:
         """Sum of the samples (of the samples themselves, not of their buckets)."""
-        return self._sum + math.fsum(self._pending)
+        self._settle()
+        return self._sum
 
     @property
     def mean(self) -> float | None:
@@ -204,31 +231,21 @@ class Histogram:
 
     def pack(self) -> bytes:
         """Compact bytes for a worker's report; `merge_packed` reads them."""
-        if self._settled == 0 and len(self._pending) <= _RAW:
-            return _KIND_RAW + self._pending.tobytes()
+        if self.count <= _FEW and self._settled == 0:
+            return packed.pack_few(self._pending)
         self._settle()
         assert self._index is not None
         assert self._counts is not None
-        first = int(self._index[0])
-        gaps, gaps_kind = _narrow(np.diff(self._index, prepend=first))
-        counts, counts_kind = _narrow(self._counts)
-        kind = 1 + gaps_kind * 4 + counts_kind
-        return _HEADER.pack(kind, self._min, self._max, self._sum, len(self._index), first) + gaps + counts
+        return packed.pack(self._min, self._max, self._sum, self._index, self._counts)
 
-    def merge_packed(self, packed: bytes) -> None:
+    def merge_packed(self, data: bytes) -> None:
         """Add what `pack` of another histogram gave."""
-        if packed[:1] == _KIND_RAW:
-            self.add_checked(packed[1:])
+        if (doubles := packed.few(data)) is not None:
+            self.add_checked(doubles)
             return
-        kind, low, high, total, length, first = _HEADER.unpack_from(packed)
-        gaps_type, counts_type = _TYPES[(kind - 1) // 4], _TYPES[(kind - 1) % 4]
-        gaps = np.frombuffer(packed, gaps_type, length, _HEADER.size)
-        counts = np.frombuffer(packed, counts_type, length, _HEADER.size + gaps.nbytes).astype(np.int64)
-        self._min = min(self._min, low)
-        self._max = max(self._max, high)
-        self._sum += total
-        self._settled += int(counts.sum())
-        self._absorb(np.cumsum(gaps, dtype=np.int64) + first, counts)
+        self._packs.append(data)
+        if len(self._packs) >= _PACKS:
+            self._settle()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and lists, for JSON. Bucket i holds values whose double, shifted right by 43 bits, is i."""
@@ -271,16 +288,6 @@ def check(values: NDArray[np.float64]) -> None:
     """
     if len(values) and np.maximum.reduce(values.view(np.uint64)) > _LARGEST:
         raise ValueError(f"not samples: {values.min()} … {values.max()}")
-
-
-_TYPES: Final = (np.dtype("<u1"), np.dtype("<u2"), np.dtype("<u4"), np.dtype("<u8"))
-
-
-def _narrow(numbers: Ints) -> tuple[bytes, int]:
-    """The numbers in the narrowest unsigned type that holds them, and which type that is."""
-    kind = (int(numbers.max()).bit_length() + 7) // 8
-    kind = 0 if kind <= 1 else 1 if kind == 2 else 2 if kind <= 4 else 3
-    return numbers.astype(_TYPES[kind]).tobytes(), kind
 
 
 def _rank(q: float, count: int) -> int:

@@ -87,10 +87,10 @@ class Live:
         counts.drained_events += late
         running.seen = len(events)
 
-    def end(self, record: RequestRecord, counts: Counts, itl_ms: NDArray[np.float64] | None) -> None:
+    def end(self, record: RequestRecord, counts: Counts, gaps: bytes | None) -> None:
         """A request has ended: its outcome, and its tokens in place of what `progress` had counted.
 
-        `itl_ms`: its gaps, when they are known and valid, so that they need not be computed again.
+        `gaps`: its gaps in ms as doubles, when they are known and valid, so that they need not be computed again.
         """
         self._end(record, counts)
         events = record.event_ns
@@ -112,9 +112,9 @@ class Live:
             return
         bins = by_second(events, 0, self.offset_ns)
         if seen < len(events) and not metrics.buffered(record):
-            if itl_ms is not None and record.event_choice is None:
+            if gaps is not None and record.event_choice is None:
                 self._feed_ttft(events, seen, record.transit.sent_ns, bins)
-                self._feed_itl(itl_ms[max(seen - 1, 0) :], None, seen, bins)
+                self._feed_itl(gaps[max(seen - 1, 0) * _DOUBLE :], None, seen, bins)
             else:
                 self._feed_window(events, record.event_choice, seen, record.transit.sent_ns, bins)
         self._arrive(record, counts, bins)
@@ -183,7 +183,7 @@ class Live:
             check(gaps)
         except ValueError:
             return  # a clock fault: `add` counts it
-        self._feed_itl(gaps, positions, first, bins)
+        self._feed_itl(gaps.tobytes(), positions, first, bins)
 
     def _feed_ttft(self, events: array[int], first: int, sent_ns: int | None, bins: Bins) -> None:
         if first == 0 and sent_ns is not None and events[0] >= sent_ns:
@@ -191,9 +191,8 @@ class Live:
             if histograms is not None:
                 histograms[TTFT].add((events[0] - sent_ns) * 1e-6)
 
-    def _feed_itl(self, gaps: NDArray[np.float64], positions: NDArray[np.int64] | None, first: int, bins: Bins) -> None:
-        """Gaps that end at `positions`; None: at max(first, 1) and every event after it."""
-        doubles = gaps.tobytes()
+    def _feed_itl(self, gaps: bytes, positions: NDArray[np.int64] | None, first: int, bins: Bins) -> None:
+        """Gaps (doubles, ms) that end at `positions`; None: at max(first, 1) and every event after it."""
         window = self._window
         base = max(first, 1)
         for second, begin, end in bins:
@@ -205,7 +204,7 @@ class Live:
                 low, high = positions.searchsorted((begin, end))
             histograms = window.at(second)
             if histograms is not None and high > low:
-                histograms[ITL].add_checked(doubles[low * _DOUBLE : high * _DOUBLE])
+                histograms[ITL].add_checked(gaps[low * _DOUBLE : high * _DOUBLE])
 
     def forget_ended(self) -> None:
         """Whoever looks at running requests has begun a new round, in which those that have ended are not."""

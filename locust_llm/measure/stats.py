@@ -21,15 +21,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from locust_llm.measure import metrics, slo
 from locust_llm.measure.arrivals import SECOND_NS
 from locust_llm.measure.blocks import KEPT, Block, Blocks
 from locust_llm.measure.catalogue import BY_KEY, DISTRIBUTIONS, ITL, TPOT
 from locust_llm.measure.counts import Counts, count, count_slo
-from locust_llm.measure.histogram import Histogram
+from locust_llm.measure.histogram import Histogram, check
 from locust_llm.measure.live import Live
 from locust_llm.measure.record import Clock, RequestRecord
 from locust_llm.measure.series import Point, Series
@@ -61,16 +59,26 @@ class _Name:
         self.lagged: dict[str, Histogram] = {}
         self.blocks = Blocks()
 
+    def pack(self) -> list[Any]:
+        """[histograms, lagged histograms, blocks]; samples that the blocks hold as well do not travel twice.
+
+        Lagged ones are the exception: blocks do not keep them apart.
+        """
+        alone = {key: kept for key, kept in self.histograms.items() if key not in KEPT or key in self.lagged}
+        return [_packed(alone), _packed(self.lagged), self.blocks.pack()]
+
     def merge_packed(self, parts: list[Any]) -> None:
-        """Add packed histograms, then packed histograms of lagged requests, then packed blocks, where given."""
+        """Add what `pack` gave, as far as it is given; whatever stands in the blocks alone counts here too."""
         for mine, packed in zip((self.histograms, self.lagged), parts, strict=False):
             for key, data in packed.items():
-                histogram = mine.get(key)
-                if histogram is None:
-                    histogram = mine[key] = Histogram()
-                histogram.merge_packed(data)
+                _histogram(mine, key).merge_packed(data)
         for packed in parts[2:]:
             self.blocks.merge_packed(packed)
+            known = parts[0].keys() | parts[1].keys()
+            for _, histograms in packed[1].values():
+                for key, data in histograms.items():
+                    if key not in known:
+                        _histogram(self.histograms, key).merge_packed(data)
 
 
 class RunStats:
@@ -134,9 +142,9 @@ class RunStats:
             count_slo(name.counts, record, met, drained=drained)
         block = name.blocks.at(self._live.second(record.ended_ns))
         block.count(record.outcome, met)
-        itl_ms = self._sample(name, block, record)
+        gaps = self._sample(name, block, record)
         self._note_sent(record.transit.sent_ns)
-        self._live.end(record, name.counts, itl_ms)
+        self._live.end(record, name.counts, gaps)
 
     def tick(self, now_ns: int, running: Iterable[Timeline], users: int | None = None) -> None:
         """About once a second: the gauges of this second, percentiles of those that are complete, and thinning."""
@@ -194,10 +202,7 @@ class RunStats:
         missing there, since `detail` holds them packed together with the series.
         """
         names = list(self._names)
-        histograms = {
-            name: [_packed(kept.histograms), _packed(kept.lagged), kept.blocks.pack()]
-            for name, kept in self._names.items()
-        }
+        histograms = {name: kept.pack() for name, kept in self._names.items()}
         delta = {
             "names": names,
             "stats": [[kept.counts.pack()] for kept in self._names.values()],
@@ -273,9 +278,12 @@ class RunStats:
 
     # -- parts ---------------------------------------------------------------------------------------------------
 
-    def _sample(self, name: _Name, block: Block, record: RequestRecord) -> NDArray[np.float64] | None:
-        """Put the record's samples into the distributions; returns its gaps when it has some and all are valid."""
-        itl_ms = None
+    def _sample(self, name: _Name, block: Block, record: RequestRecord) -> bytes | None:
+        """Put the record's samples into the distributions; returns its gaps when it has some and all are valid.
+
+        They are the bytes of a float64 array, which all that keep them can share.
+        """
+        gaps = None
         counts = name.counts
         plain = name.histograms
         timings = plain
@@ -303,13 +311,15 @@ class RunStats:
                 elif isinstance(value, tuple):
                     histogram.add_weighted(*value)
                 elif len(value):
-                    histogram.add_many(value)
+                    check(value)
+                    doubles = value.tobytes()
+                    histogram.add_checked(doubles)
                     if key == ITL:
-                        itl_ms = value
-                        block.histogram(key).add_checked(value.tobytes())
+                        gaps = doubles
+                        block.histogram(key).add_checked(doubles)
             except ValueError:
                 counts.clock_faults += 1
-        return itl_ms
+        return gaps
 
     @property
     def series(self) -> Series:
@@ -336,6 +346,13 @@ class RunStats:
         if kept is None:
             kept = self._names[name] = _Name()
         return kept
+
+
+def _histogram(histograms: dict[str, Histogram], key: str) -> Histogram:
+    found = histograms.get(key)
+    if found is None:
+        found = histograms[key] = Histogram()
+    return found
 
 
 def _packed(histograms: dict[str, Histogram]) -> dict[str, bytes]:
