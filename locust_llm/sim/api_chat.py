@@ -6,30 +6,13 @@ import json
 from typing import Any
 
 from locust_llm.sim.api import EVENT_STREAM, Api
-from locust_llm.sim.ask import Ask, Usage, openai_ask, required
-from locust_llm.sim.http import invalid_field
+from locust_llm.sim.ask import Ask, Usage, messages_words, openai_ask, required
 from locust_llm.sim.openai_usage import usage_json
 
 
 def read(body: dict[str, Any]) -> Ask:
     """Understands the body; raises HttpError 400."""
-    messages = required(body, "messages")
-    if not isinstance(messages, list) or not messages:
-        raise invalid_field("messages", "Input should be a valid list with at least one message")
-    words: list[str] = []
-    for number, message in enumerate(messages):
-        if not isinstance(message, dict):
-            raise invalid_field(f"messages.{number}", "Input should be a valid dictionary")
-        words += _text(message.get("content"), number).split()
-    return openai_ask(body, words)
-
-
-def _text(content: Any, number: int) -> str:
-    if content is None or isinstance(content, str):
-        return content or ""
-    if isinstance(content, list):
-        return " ".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
-    raise invalid_field(f"messages.{number}.content", "Input should be a valid string")
+    return openai_ask(body, messages_words(required(body, "messages")))
 
 
 class Writer:

@@ -140,7 +140,9 @@ def settings_of(options: argparse.Namespace) -> tuple[EngineSettings, ServerSett
 
 def parse(arguments: Sequence[str], prog: str = "locust-llm sim") -> tuple[EngineSettings, ServerSettings]:
     """Settings of a command line; on a mistake prints one sentence and exits with 2."""
-    parser = _Parser(prog=prog, description="The embedded engine: a simulated OpenAI-compatible inference server.")
+    parser = _Parser(
+        prog=prog, description="The embedded engine: a simulated inference server that speaks the usual APIs."
+    )
     add_options(parser)
     options = parser.parse_args(arguments)
     try:

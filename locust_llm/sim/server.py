@@ -1,4 +1,4 @@
-"""An OpenAI-compatible HTTP server around one engine: which request goes where, and what the pages say.
+"""An HTTP server around one engine, which speaks the APIs of `APIS`: which request goes where, and what the pages say.
 
 A new API is one file with an `Api`, and its name in `APIS`.
 """
@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from locust_llm.sim import api_chat, api_completions
+from locust_llm.sim import api_chat, api_completions, api_embeddings, api_messages, api_ollama, api_responses
 from locust_llm.sim.api import Api
 from locust_llm.sim.connection import Connection, Request
 from locust_llm.sim.delivery import Delivery
@@ -23,7 +23,8 @@ from locust_llm.sim.reply import Reply, StreamedReply, WholeReply
 from locust_llm.sim.sequence import Refusal
 from locust_llm.sim.settings import EngineSettings, ServerSettings
 
-APIS: dict[str, Api] = {api.path: api for api in (api_chat.API, api_completions.API)}
+_MODULES = (api_chat, api_completions, api_messages, api_responses, api_embeddings, api_ollama)
+APIS: dict[str, Api] = {module.API.path: module.API for module in _MODULES}
 _REFUSALS = {
     "rate_limit": ("rate_limit_exceeded", "Rate limit reached: too many requests per second."),
     "queue_full": ("queue_full", "The queue is full: try again later."),
@@ -46,6 +47,7 @@ class Server:
         self._pages: dict[str, Callable[[], bytes]] = {
             "/health": lambda: b"",
             "/v1/models": self._models,
+            "/api/tags": self._tags,
             "/sim/counts": self._counts,
             "/metrics": metrics.page,
         }
@@ -129,7 +131,7 @@ class Server:
 
     def _authorise(self, request: Request) -> None:
         key = self.settings.api_key
-        if key is None or not request.path.startswith("/v1/"):
+        if key is None or not request.path.startswith(("/v1/", "/api/")):
             return
         shown = request.headers.get(b"authorization", b""), request.headers.get(b"x-api-key", b"")
         if shown[0] != f"Bearer {key}".encode() and shown[1] != key.encode():
@@ -149,6 +151,10 @@ class Server:
         entry = {"id": self.settings.model, "object": "model", "created": int(time.time()), "owned_by": "locust-llm"}
         limit = self.engine.settings.context_tokens
         return json.dumps({"object": "list", "data": [{**entry, "root": entry["id"], "max_model_len": limit}]}).encode()
+
+    def _tags(self) -> bytes:
+        """The models as Ollama lists them."""
+        return json.dumps({"models": [{"name": self.settings.model, "model": self.settings.model}]}).encode()
 
     def _counts(self) -> bytes:
         """Requests by fate: received = finished + faulted + cancelled + rejected + invalid + in_flight.
