@@ -49,14 +49,26 @@ def options(url: str, *, users: int = 4) -> list[str]:
     return [*args, "--llm-input-tokens", "4"]
 
 
-def run(mode: str, args: list[str], folder: Path) -> tuple[LocustResult, list[LocustResult]]:
+def run(mode: str, args: list[str], folder: Path, server: Llama) -> tuple[LocustResult, list[LocustResult]]:
+    """Run until the server has ended some dozen requests, then as SIGTERM ends it."""
     if mode == "cluster":
         with start_cluster("locustfile.py", args, cwd=folder) as cluster:
+            await_ended(server)
+            cluster.master.send_signal(signal.SIGTERM)
             return cluster.wait()
     port = str(free_port())
     extra = ["--processes", "2", "--master-bind-port", port, "--master-port", port] if mode == "processes" else []
     with start_locust(["-f", "locustfile.py", *args, *extra], cwd=folder) as locust:
+        await_ended(server)
+        locust.send_signal(signal.SIGTERM)
         return locust.wait(), []
+
+
+def await_ended(server: Llama, count: int = 24) -> None:
+    deadline = time.monotonic() + 60
+    while server.requests_ended() < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 def settled(server: Llama) -> int:
@@ -69,15 +81,24 @@ def settled(server: Llama) -> int:
 
 
 @side_by_side
-@pytest.mark.parametrize("max_tokens", [256, 29])
-@pytest.mark.parametrize("mode", ["local", "processes", "cluster"])
+@pytest.mark.parametrize(
+    ("mode", "max_tokens"),
+    [
+        ("local", 256),
+        ("processes", 29),
+        ("cluster", 256),
+        pytest.param("local", 29, marks=pytest.mark.long),
+        pytest.param("processes", 256, marks=pytest.mark.long),
+        pytest.param("cluster", 29, marks=pytest.mark.long),
+    ],
+)
 def test_every_word_and_every_request_is_there(folder: Path, stack: ExitStack, mode: str, max_tokens: int) -> None:
     """29 tokens end within café: its first byte is a token, and says nothing."""
     server = Llama.start(folder)
     stack.callback(server.stop)
     locustfile(folder, max_tokens=max_tokens)
-    args = [*options(server.url), "--llm-max-tokens", str(max_tokens), "--run-time", "3s"]
-    master, workers = run(mode, args, folder)
+    args = [*options(server.url), "--llm-max-tokens", str(max_tokens)]
+    master, workers = run(mode, args, folder, server)
     assert [master.exit_code, *(worker.exit_code for worker in workers)] == [0] * (1 + len(workers)), master.output
     told = told_by(folder)
     preflight = 1
@@ -136,7 +157,7 @@ def row(page: str) -> tuple[int, int]:
 
 
 def await_row(page: str, *, failed: int, succeeded: int = 0) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while True:
         now = row(page)
         if now[0] >= succeeded and now[1] >= failed:
@@ -151,10 +172,12 @@ def test_a_server_behind_a_key(folder: Path, stack: ExitStack) -> None:
     server = Llama.start(folder, api_key=API_KEY)
     stack.callback(server.stop)
     locustfile(folder, max_tokens=256)
-    args = ["-f", "locustfile.py", *options(f"{server.url}/v1/"), "--run-time", "2s", "--llm-api-key-env", "TINY_KEY"]
+    args = ["-f", "locustfile.py", *options(f"{server.url}/v1/"), "--llm-api-key-env", "TINY_KEY"]
     port = str(free_port())
     args += ["--processes", "1", "--master-bind-port", port, "--master-port", port]
     with start_locust(args, cwd=folder, env={"TINY_KEY": API_KEY}) as locust:
+        await_ended(server)
+        locust.send_signal(signal.SIGTERM)
         result = locust.wait()
     assert result.exit_code == 0, result.output
     assert settled(server) == told_by(folder)["succeeded"] + 1

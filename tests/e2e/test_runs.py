@@ -71,7 +71,9 @@ def keep(environment, **_):
 
 
 @side_by_side
-@pytest.mark.parametrize("workers", [0, 2], ids=["local", "processes"])
+@pytest.mark.parametrize(
+    "workers", [pytest.param(0, id="local", marks=pytest.mark.long), pytest.param(2, id="processes")]
+)
 def test_an_httpuser_with_its_own_host_runs_beside(folder: Path, stack: ExitStack, workers: int) -> None:
     plain = stack.enter_context(Replay(answer("200 OK", b"plain")))
     server = stack.enter_context(Replay(GOOD))
@@ -187,10 +189,13 @@ CODES = [
     ("D01: only failures in streams", QUICK, [stream((0, b'data: {"error":{"message":"no"}}\n\n'))] * 99, [], 1),
 ]
 
+QUICK_CODES = {"one failure of many", "one failure of many, which is allowed", "nothing sent"}
+
 
 @side_by_side
 @pytest.mark.parametrize(
-    ("locustfile", "scripts", "args", "code"), [row[1:] for row in CODES], ids=[row[0] for row in CODES]
+    ("locustfile", "scripts", "args", "code"),
+    [pytest.param(*row[1:], id=row[0], marks=() if row[0] in QUICK_CODES else pytest.mark.long) for row in CODES],
 )
 def test_d75_exit_codes(
     folder: Path, stack: ExitStack, locustfile: str, scripts: list[Script], args: list[str], code: int
@@ -254,7 +259,9 @@ class Ramp(LoadTestShape):
 
 
 @side_by_side
-@pytest.mark.parametrize(("stop_timeout_s", "succeeded", "cancelled"), [(0, 3, 3), (5, 6, 0)])
+@pytest.mark.parametrize(
+    ("stop_timeout_s", "succeeded", "cancelled"), [(0, 3, 3), pytest.param(5, 6, 0, marks=pytest.mark.long)]
+)
 def test_d15_in_flight_at_the_stop(
     folder: Path, stack: ExitStack, stop_timeout_s: int, succeeded: int, cancelled: int
 ) -> None:
@@ -377,7 +384,9 @@ def test_the_examples_are_listed(folder: Path) -> None:
 
 
 @side_by_side
-@pytest.mark.parametrize("workers", [0, 2], ids=["local", "processes"])
+@pytest.mark.parametrize(
+    "workers", [pytest.param(0, id="local", marks=pytest.mark.long), pytest.param(2, id="processes")]
+)
 def test_d20_reset_stats_resets_ours_when_it_resets_locusts(folder: Path, stack: ExitStack, workers: int) -> None:
     """Requests in flight at the reset are carried over as started."""
     engine = stack.enter_context(running_engine(folder, *SLOW, "20"))

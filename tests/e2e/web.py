@@ -16,7 +16,7 @@ from urllib.request import HTTPCookieProcessor, ProxyHandler, Request, build_ope
 from tests.locust_process import LocustProcess, start_locust
 from tests.service import free_port
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 
 
 class Web:

@@ -25,6 +25,9 @@ from tests.locust_process import LocustCluster, LocustProcess, LocustResult, sta
 from tests.service import Service, clean_environment, free_port
 
 USERS = 6
+DEADLINE_S = 60.0
+"""For whatever a busy machine takes long for."""
+
 TOKENS = 30
 ENGINE = ["--slots", "64", "--prefill-tps", "inf", "--decode-ms", "50", "--decode-slope-ms", "0"]
 """An answer of TOKENS tokens takes 30 x 50 ms = 1.5 s, however many users there are."""
@@ -180,7 +183,7 @@ def _start(mode: str, args: list[str], folder: Path) -> LocustProcess | LocustCl
 
 def await_requests(url: str, *, at_least: int) -> None:
     """Return when the engine has got that many requests: the second ones of all users are then under way."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + DEADLINE_S
     while get_json(f"{url}/sim/counts")["received"] < at_least:
         assert time.monotonic() < deadline, "no load arrives at the engine"
         time.sleep(0.05)
@@ -230,7 +233,7 @@ ENDS = {
 
 def await_page(master: LocustProcess, port: int, *, workers: int = 2) -> None:
     """Return when the web UI answers and a master has its workers."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + DEADLINE_S
     while True:
         try:
             stats = get_json(f"http://127.0.0.1:{port}/stats/requests")

@@ -24,11 +24,10 @@ MATRIX = [
     for stop_timeout_s in (0, 10)
 ]
 QUICK = {
-    "local-run time-0", "local-shape-10", "local-sigint-10", "local-sigterm-0", "local-web stop-0",
+    "local-run time-0", "local-shape-10", "local-sigint-10", "local-sigterm-0",
     "processes-run time-10", "processes-shape-0", "processes-ctrl-c-0", "processes-sigterm-10",
     "processes-web stop-10", "processes-kill -9-0",
-    "cluster-run time-0", "cluster-ctrl-c-10", "cluster-sigint-0", "cluster-sigterm everywhere-0",
-    "cluster-kill -9-10",
+    "cluster-run time-0", "cluster-ctrl-c-10", "cluster-sigterm everywhere-0", "cluster-kill -9-10",
 }  # fmt: skip
 
 
