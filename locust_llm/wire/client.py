@@ -214,8 +214,7 @@ class LLMClient:
         failure: failures.Failure | None = None
         try:
             for batch in stream.batches(patience.wait_s):
-                for at_ns, data in batch:
-                    answer.feed(at_ns, data)
+                answer.feed_all(batch)
                 if answer.finished:
                     stream.linger()
                     break
@@ -228,8 +227,7 @@ class LLMClient:
             failure = failures.exception_failure(error)
         except BaseException:  # killed: what came before counts
             with suppress(CorruptBody):
-                for at_ns, data in stream.rest():
-                    answer.feed(at_ns, data)
+                answer.feed_all(stream.rest())
             raise
         answer.end(time.monotonic_ns(), clean=stream.clean, failure=failure)
 

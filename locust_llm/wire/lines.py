@@ -36,6 +36,10 @@ class LineStream:
             raise StreamTooLong(f"a line of more than {self._max_bytes} bytes")
         return [(at_ns, "message", line) for line in lines]
 
+    def alone(self, data: bytes) -> bytes | None:
+        """Whether `data` is one event and nothing else is not looked at here: it is for `feed`."""
+        return None
+
     def finish(self, at_ns: int) -> list[SseEvent]:
         """What the end of the body completes: a last line without its end, whole or cut off."""
         line = bytes(self._pending).removeprefix(_BOM).strip()

@@ -40,6 +40,9 @@ class OpenAIDecoder:
         """One event of the stream, complete at `at_ns`."""
         if self._timeline.done_ns is not None:
             return
+        if data == b"[DONE]":
+            self._timeline.done(at_ns)
+            return
         try:
             chunk = read_chunk(data)
         except ValueError:

@@ -89,6 +89,23 @@ class EventStream:
                 self._append_other(events, at_ns, frame)
         return events
 
+    def alone(self, data: bytes) -> bytes | None:
+        """The data of the event, if `data` is exactly one canonical event; else None, and it is for `feed`.
+
+        Nearly every read of a stream is one; seen at a fraction of the cost of `feed`, with the same result.
+        """
+        if (
+            data[-2:] == b"\n\n"
+            and data[:6] == b"data: "
+            and data.find(b"\n") == len(data) - 2 > 6
+            and self._begun
+            and not (self._pending or self._after_cr)
+            and b"\r" not in data
+            and len(data) - 2 <= self._max_bytes
+        ):
+            return data[6:-2]
+        return None
+
     def finish(self, at_ns: int) -> list[SseEvent]:
         """What the end of the body completes: a last event without its blank line, whole or cut off."""
         events: list[SseEvent] = []

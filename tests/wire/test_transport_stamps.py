@@ -234,8 +234,7 @@ def delivered(pieces: list[tuple[int, bytes]], takes: Iterator[int]) -> RequestR
     answer = Answer(APIS["chat"], timeline, CALL, status=timed.status, headers=timed.fields())
     batches = timed.batches(0.0)
     for batch in batches:
-        for at_ns, data in batch:
-            answer.feed(at_ns, data)
+        answer.feed_all(batch)
         if answer.finished:
             break
         let_in(next(takes))
