@@ -17,68 +17,28 @@ Warm-up requests are counted apart and are in no other figure.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from locust_llm.measure import metrics, slo
 from locust_llm.measure.arrivals import SECOND_NS
-from locust_llm.measure.blocks import KEPT, Block, Blocks
-from locust_llm.measure.catalogue import BY_KEY, DISTRIBUTIONS, ITL, TPOT
+from locust_llm.measure.blocks import Blocks
+from locust_llm.measure.catalogue import BY_KEY
 from locust_llm.measure.counts import Counts, count, count_slo
-from locust_llm.measure.histogram import Histogram, check
+from locust_llm.measure.histogram import Histogram
 from locust_llm.measure.live import Live
-from locust_llm.measure.record import Clock, RequestRecord
+from locust_llm.measure.name_stats import NameStats
+from locust_llm.measure.record import RequestRecord
 from locust_llm.measure.series import Point, Series
 from locust_llm.measure.timeline import Timeline
-
-LAG_LIMIT_NS: Final = 5_000_000
-"""A request counts as lagged when its stamps were read, not the kernel's, and this process was later than this."""
 
 LOCAL_LAG_S: Final = 2
 """Seconds after which a second's figures are complete when the requests run in this process."""
 
 REPORT_LAG_S: Final = 5
 """The same on a master: one report interval (3 s) more."""
-
-
-_METRICS: Final[tuple[tuple[str, Callable[[RequestRecord], Any], bool, bool, bool], ...]] = tuple(
-    (metric.key, metric.of, metric.pooled, metric.timing, metric.key in KEPT) for metric in DISTRIBUTIONS
-)
-
-
-class _Name:
-    """What is kept of one request name. `lagged` holds the timings that the client's own delay may have touched."""
-
-    __slots__ = ("blocks", "counts", "histograms", "lagged")
-
-    def __init__(self) -> None:
-        self.counts = Counts()
-        self.histograms: dict[str, Histogram] = {}
-        self.lagged: dict[str, Histogram] = {}
-        self.blocks = Blocks()
-
-    def pack(self) -> list[Any]:
-        """[histograms, lagged histograms, blocks]; samples that the blocks hold as well do not travel twice.
-
-        Lagged ones are the exception: blocks do not keep them apart.
-        """
-        alone = {key: kept for key, kept in self.histograms.items() if key not in KEPT or key in self.lagged}
-        return [_packed(alone), _packed(self.lagged), self.blocks.pack()]
-
-    def merge_packed(self, parts: list[Any]) -> None:
-        """Add what `pack` gave, as far as it is given; whatever stands in the blocks alone counts here too."""
-        for mine, packed in zip((self.histograms, self.lagged), parts, strict=False):
-            for key, data in packed.items():
-                _histogram(mine, key).merge_packed(data)
-        for packed in parts[2:]:
-            self.blocks.merge_packed(packed)
-            known = parts[0].keys() | parts[1].keys()
-            for _, histograms in packed[1].values():
-                for key, data in histograms.items():
-                    if key not in known:
-                        _histogram(self.histograms, key).merge_packed(data)
 
 
 class RunStats:
@@ -106,7 +66,7 @@ class RunStats:
         self.reset_s: int | None = None
         self.now_s: int | None = None
         self._live = Live(offset_ns)
-        self._names: dict[str, _Name] = {}
+        self._names: dict[str, NameStats] = {}
 
     # -- feeding -------------------------------------------------------------------------------------------------
 
@@ -142,7 +102,7 @@ class RunStats:
             count_slo(name.counts, record, met, drained=drained)
         block = name.blocks.at(self._live.second(record.ended_ns))
         block.count(record.outcome, met)
-        gaps = self._sample(name, block, record)
+        gaps = name.sample(record, block, self.min_tokens)
         self._note_sent(record.transit.sent_ns)
         self._live.end(record, name.counts, gaps)
 
@@ -278,49 +238,6 @@ class RunStats:
 
     # -- parts ---------------------------------------------------------------------------------------------------
 
-    def _sample(self, name: _Name, block: Block, record: RequestRecord) -> bytes | None:
-        """Put the record's samples into the distributions; returns its gaps when it has some and all are valid.
-
-        They are the bytes of a float64 array, which all that keep them can share.
-        """
-        gaps = None
-        counts = name.counts
-        plain = name.histograms
-        timings = plain
-        if _lagged(record):
-            counts.lagged += 1
-            timings = name.lagged
-        for key, of, pooled, timing, kept in _METRICS:
-            value = of(record)
-            if value is None:
-                continue
-            if key == TPOT:
-                counts.tpot_judged += 1
-                if (record.output_tokens or 0) < self.min_tokens:
-                    counts.tpot_left_out += 1
-                    continue
-            histograms = timings if timing else plain
-            histogram = histograms.get(key)
-            if histogram is None:
-                histogram = histograms[key] = Histogram()
-            try:
-                if not pooled:
-                    histogram.add(value)
-                    if kept:
-                        block.histogram(key).add(value)
-                elif isinstance(value, tuple):
-                    histogram.add_weighted(*value)
-                elif len(value):
-                    check(value)
-                    doubles = value.tobytes()
-                    histogram.add_checked(doubles)
-                    if key == ITL:
-                        gaps = doubles
-                        block.histogram(key).add_checked(doubles)
-            except ValueError:
-                counts.clock_faults += 1
-        return gaps
-
     @property
     def series(self) -> Series:
         """What happened second by second."""
@@ -336,33 +253,16 @@ class RunStats:
     def _wall_s(self, at_ns: int) -> float:
         return (at_ns + self._live.offset_ns) / SECOND_NS
 
-    def _chosen(self, name: str | None) -> list[_Name]:
+    def _chosen(self, name: str | None) -> list[NameStats]:
         if name is None:
             return list(self._names.values())
         return [self._names[name]] if name in self._names else []
 
-    def _name(self, name: str) -> _Name:
+    def _name(self, name: str) -> NameStats:
         kept = self._names.get(name)
         if kept is None:
-            kept = self._names[name] = _Name()
+            kept = self._names[name] = NameStats()
         return kept
-
-
-def _histogram(histograms: dict[str, Histogram], key: str) -> Histogram:
-    found = histograms.get(key)
-    if found is None:
-        found = histograms[key] = Histogram()
-    return found
-
-
-def _packed(histograms: dict[str, Histogram]) -> dict[str, bytes]:
-    return {key: histogram.pack() for key, histogram in histograms.items()}
-
-
-def _lagged(record: RequestRecord) -> bool:
-    """Whether the client's own delay may have touched the stamps; the kernel's stamps it cannot touch."""
-    transit = record.transit
-    return transit.clock is Clock.READ and transit.max_lag_ns is not None and transit.max_lag_ns > LAG_LIMIT_NS
 
 
 def _of_both(choose: Any, mine: Any, other: Any) -> Any:

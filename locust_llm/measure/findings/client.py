@@ -7,7 +7,8 @@ from typing import Final
 
 from locust_llm.measure.catalogue import TTFT
 from locust_llm.measure.findings.finding import Finding, RunFacts, error, milliseconds, number, percent, warning
-from locust_llm.measure.stats import LAG_LIMIT_NS, RunStats
+from locust_llm.measure.name_stats import LAG_LIMIT_NS
+from locust_llm.measure.stats import RunStats
 
 CPU_LIMIT: Final = 0.9
 HUB_LAG_LIMIT_MS: Final = 20.0
