@@ -14,6 +14,7 @@ from locust_llm.measure.counts import Counts
 from locust_llm.measure.series import Point
 from locust_llm.measure.summary import SummaryRow, summary, summary_row
 from locust_llm.report.digits import Number, short, three
+from locust_llm.report.gates import gates_dict
 from locust_llm.report.run import RunView
 from locust_llm.report.steps import steps_dict
 
@@ -142,7 +143,7 @@ def headline(view: RunView) -> list[dict[str, Any]]:
     While the test runs, rates are of the last ten seconds and all else of the run so far.
     """
     counts = view.stats.counts()
-    return [*_rates(view, counts), *_percentiles(view), _errors(view, counts)]
+    return [*_rates(view, counts), *_percentiles(view), _errors(view, counts), *_goodput(view, counts)]
 
 
 def _rates(view: RunView, counts: Counts) -> Iterator[dict[str, Any]]:
@@ -183,6 +184,15 @@ def _percentiles(view: RunView) -> Iterator[dict[str, Any]]:
 def _errors(view: RunView, counts: Counts) -> dict[str, Any]:
     share = f", {counts.failed / counts.outcomes:.2%} of {counts.outcomes}" if counts.outcomes else ""
     return _figure("errors", "Errors", counts.failed, "", counts.outcomes, _span(view) + share)
+
+
+def _goodput(view: RunView, counts: Counts) -> Iterator[dict[str, Any]]:
+    """Only when there are SLOs."""
+    if view.slos:
+        share = view.figure("goodput_share")
+        note = _span(view) + (f", {share:.2%} of {counts.slo_judged}" if share is not None else "")
+        note += f" meet {' and '.join(view.slos)}"
+        yield _figure("goodput", "Goodput", short(view.figure("goodput")), "req/s", counts.slo_judged, note)
 
 
 def _span(view: RunView) -> str:
@@ -233,4 +243,5 @@ def live(
         | {"rows": table_rows(view) if rows is None else rows},
         "findings": findings(view),
         "steps": steps_dict(view.steps, view.verdict) if view.steps else None,
+        "gates": gates_dict(view.judgement) if view.judgement is not None else None,
     }

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from locust_llm.measure.window import Percentiles
+from locust_llm.report.gates import gate_lines, verdict_text
 from locust_llm.report.lines import BEYOND_NOTE, FEW, FEW_NOTE, HEADS, NOTHING, Line, lines, number
 from locust_llm.report.run import RunView
 
@@ -42,6 +43,7 @@ def _summary(view: RunView) -> Iterator[str]:
     yield from _throughput(view)
     for finding in view.findings:
         yield from _wrapped(finding.severity.value, finding.sentence)
+    yield from _gates(view)
 
 
 def _title(view: RunView) -> Iterator[str]:
@@ -114,6 +116,29 @@ def _throughput(view: RunView) -> Iterator[str]:
     yield from _wrapped("requests", " · ".join(_requests(view)))
     if counts.errors:
         yield from _wrapped("failures", " · ".join(_failures(counts.errors)))
+    if view.slos:
+        yield from _wrapped("goodput", goodput_text(view))
+
+
+def goodput_text(view: RunView) -> str:
+    """Goodput, its share, and the SLOs it is about."""
+    counts = view.stats.counts()
+    share, rate = view.figure("goodput_share"), view.figure("goodput")
+    told = [f"{number(rate)} req/s"] if rate is not None else []
+    told.append(f"{_percent(share)} of {counts.slo_judged:,}" if share is not None else "nothing could be judged")
+    meet = f" meet {' and '.join(view.slos)}"
+    unjudged = f" · {counts.slo_unjudged:,} not judged" if counts.slo_unjudged else ""
+    return " · ".join(told) + meet + unjudged
+
+
+def _gates(view: RunView) -> Iterator[str]:
+    """The gates of a run that is over, and what follows from them; nothing when there are none."""
+    judgement = view.judgement
+    if judgement is None:
+        return
+    for line in gate_lines(judgement):
+        yield from _wrapped(line.status.value, line.text)
+    yield from _wrapped("gates", verdict_text(judgement))
 
 
 def _failures(errors: dict[str, int]) -> Iterator[str]:

@@ -20,6 +20,7 @@ from locust_llm.measure.stats import RunStats
 from locust_llm.measure.summary import SummaryRow, summary
 from locust_llm.report.columns import findings, points_columns
 from locust_llm.report.files import trouble, write_whole
+from locust_llm.report.gates import gates_dict, judgement_of
 from locust_llm.report.rebuild import SUMS, stats_of
 from locust_llm.report.run import ProcessLag, RunView
 from locust_llm.report.steps import steps_dict
@@ -68,6 +69,8 @@ def document(view: RunView) -> dict[str, Any]:
         "marks": {mark: getattr(stats, mark) for mark in _MARKS},
         "series": _series(stats),
         "steps": steps_dict(view.steps, view.verdict) if view.steps else None,
+        "slos": list(view.slos),
+        "gates": gates_dict(view.judgement) if view.judgement is not None else None,
     }
 
 
@@ -126,6 +129,8 @@ def _name(stats: RunStats, name: str | None) -> dict[str, Any]:
         told["histograms"] = {key: each.to_dict() for key, each in every.items() if each.count}
         # of the requests whose stamps the client's own delay did not touch, where these are not all
         told["untouched"] = {key: sound[key].to_dict() for key in every if sound[key].count != every[key].count}
+        # what ended in each stretch of the run, by column; for intervals and comparisons
+        told["blocks"] = stats.blocks(name).to_dict()
     return told
 
 
@@ -209,6 +214,8 @@ def view_of(content: Mapping[str, Any]) -> RunView:
             definitions=content["definitions"]["version"],
             lag=tuple(ProcessLag(**lag) for lag in content["lag"]),
             engine_command=tuple(configuration["engine_command"]),
+            slos=tuple(content.get("slos", ())),
+            judgement=judgement_of(content["gates"]) if content.get("gates") is not None else None,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DocumentError(f"the run document is damaged: {type(error).__name__} at {error}.") from None

@@ -1,11 +1,17 @@
-"""Markdown: the console's table for pull requests and job summaries."""
+"""Markdown: the gates and the console's table for pull requests and job summaries."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
+from locust_llm.analysis.judgement import GateStatus
+from locust_llm.report.console import goodput_text
+from locust_llm.report.gates import gate_lines, verdict_text
 from locust_llm.report.lines import BEYOND_NOTE, FEW_NOTE, HEADS, lines, number
 from locust_llm.report.run import RunView
+
+_SIGNS: Final = {GateStatus.MET: "✅", GateStatus.BREACHED: "❌", GateStatus.UNJUDGED: "⚠️"}
 
 
 def summary_markdown(view: RunView) -> str:
@@ -19,6 +25,7 @@ def _summary(view: RunView) -> Iterator[str]:
     title = " · ".join(("LLM load test", *view.marks))
     yield f"### {_escaped(title)}"
     yield ""
+    yield from _gates(view)
     share = view.figure("failed_share")
     failed = f"{counts.failed:,} failed" + (f" ({100 * share:.3g} %)" if share else "")
     yield (
@@ -28,11 +35,15 @@ def _summary(view: RunView) -> Iterator[str]:
         f"{counts.succeeded:,} succeeded, {failed}, {counts.cancelled:,} cancelled"
     )
     yield ""
+    if view.slos:
+        yield f"Goodput: {_escaped(goodput_text(view))}"
+        yield ""
     yield _row("Name", "Metric", *HEADS)
     yield _row("---", "---", *("--:" for _ in HEADS))
     names: list[str | None] = [*stats.names] if len(stats.names) == 1 else [*stats.names, None]
     found = [line for name in names for line in lines(view, name)]
-    yield from (_row(_escaped(line.name), line.title, *line.cells) for line in found)
+    for line in found:
+        yield _row(_escaped(line.name), line.title, *(cell.replace("*", r"\*") for cell in line.cells))
     yield ""
     if any(line.few for line in found):
         yield f"- {_escaped(FEW_NOTE)}"
@@ -42,8 +53,23 @@ def _summary(view: RunView) -> Iterator[str]:
         yield f"- **{finding.severity.value}**: {_escaped(finding.sentence)}"
 
 
+def _gates(view: RunView) -> Iterator[str]:
+    """The verdict and a table of the gates; nothing when there are none."""
+    judgement = view.judgement
+    if judgement is None:
+        return
+    yield f"{_SIGNS[judgement.status]} **{_escaped(verdict_text(judgement))}**"
+    yield ""
+    yield _row("", "Gate", "Figure", "")
+    yield _row("---", "---", "---", "---")
+    for line in gate_lines(judgement):
+        cells = (_escaped(cell) for cell in (line.gate, line.figure, line.reason))
+        yield _row(f"{_SIGNS[line.status]} {line.status.value}", *cells)
+    yield ""
+
+
 def _row(*cells: str) -> str:
-    return f"| {' | '.join(cell.replace('*', chr(92) + '*') for cell in cells)} |"
+    return f"| {' | '.join(cells)} |"
 
 
 def _escaped(text: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from locust_llm.measure.blocks import Blocks
 from locust_llm.measure.catalogue import E2E, ITL, TTFT
 from locust_llm.measure.histogram import Histogram
 from locust_llm.measure.series import THIN_AFTER_S, THIN_SPAN_S
@@ -24,7 +25,7 @@ def stats_of(content: Mapping[str, Any]) -> RunStats:
     stats = RunStats(0, min_tokens=marks["min_tokens"], lag_s=0)
     told = [each for each in content["names"] if each["name"] is not None]
     names = [each["name"] for each in told]
-    kept = [[each["counts"], *_packed(each["histograms"], each["untouched"])] for each in told]
+    kept = [[each["counts"], *_packed(each["histograms"], each["untouched"]), _blocks(each)] for each in told]
     stats.merge_delta(RunStats(0).take_delta() | {"names": names, "stats": kept})
     for mark in ("first_sent_s", "stopped_s", "all_running_s", "reset_s"):
         setattr(stats, mark, marks[mark])
@@ -38,6 +39,12 @@ def _packed(every: Mapping[str, Any], untouched: Mapping[str, Any]) -> tuple[dic
     sound = {key: untouched.get(key, data) for key, data in every.items()}
     touched = {key: _less(every[key], data) for key, data in untouched.items()}
     return _pack(sound), _pack(touched)
+
+
+def _blocks(told: Mapping[str, Any]) -> list[Any]:
+    """The packed blocks of a request name; documents of older versions have none."""
+    blocks = Blocks.from_dict(told["blocks"]) if "blocks" in told else Blocks()
+    return blocks.pack()
 
 
 def _pack(histograms: Mapping[str, Any]) -> dict[str, bytes]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from locust_llm.analysis.judgement import Judgement
 from locust_llm.analysis.step import StepResult
 from locust_llm.analysis.verdict import Verdict
 from locust_llm.measure.figures import FIGURES
@@ -50,6 +51,7 @@ class RunView:
     stop_timeout, processes), both without secrets: see `without_secrets`. `versions` holds python, locust, locust_llm,
     httpx, gevent, numpy; `machine` platform, cpus, kernel. Wall times are seconds since 1970, labels only.
     `lost_workers` names the workers whose last figures are missing. `engine_command` restarts the embedded engine.
+    `slos` are the limits of each request; `judgement` tells the gates: None without any, or before the end.
     """
 
     stats: RunStats
@@ -72,6 +74,8 @@ class RunView:
     engine_command: tuple[str, ...] = ()
     steps: tuple[StepResult, ...] = ()
     verdict: Verdict | None = None
+    slos: tuple[str, ...] = ()
+    judgement: Judgement | None = None
 
     @property
     def incomplete(self) -> bool:
