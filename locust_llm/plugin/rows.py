@@ -65,9 +65,12 @@ def fold(stats: Any, name: str, values_ms: NDArray[np.float64]) -> None:
     entry.min_response_time = min(entry.min_response_time, float(rest.min()))
     entry.max_response_time = max(entry.max_response_time, float(rest.max()))
     bucket = locust_stats.bucket_response_time
-    small = rest < EXACT_BELOW_MS if bucket is _LOCUST_BUCKET else np.zeros(len(rest), bool)
-    rounded, counts = np.unique(np.rint(rest[small]).astype(np.int64), return_counts=True)
-    for value, count in zip(rounded.tolist(), counts.tolist(), strict=True):
-        entry.response_times[value] += count
-    for value in rest[~small].tolist():
+    if bucket is _LOCUST_BUCKET:
+        small = (rest >= 0) & (rest < EXACT_BELOW_MS)
+        counts = np.bincount(np.rint(rest[small]).astype(np.int64))
+        rounded = counts.nonzero()[0]
+        for value, count in zip(rounded.tolist(), counts[rounded].tolist(), strict=True):
+            entry.response_times[value] += count
+        rest = rest[~small]
+    for value in rest.tolist():
         entry.response_times[bucket(value)] += 1
