@@ -179,6 +179,37 @@ def test_all_workers_are_killed(folder: Path, stack: ExitStack) -> None:
     assert told["started"] <= settled_counts(engine.url)["received"]
 
 
+# -- ends that Locust knows besides ---------------------------------------------------------------------------------
+
+QUITTER = LOCUSTFILE.replace(
+    'self.client.chat("Hello", name="ask")',
+    """self.client.chat("Hello", name="ask")
+        self.asked = getattr(self, "asked", 0) + 1
+        if self.asked == 2:
+            self.environment.runner.quit()""",
+)
+
+
+@side_by_side
+@pytest.mark.long
+@pytest.mark.parametrize("mode", ["local", "processes"])
+@pytest.mark.parametrize("end", ["a user quits the runner", "autoquit"])
+def test_other_ends(folder: Path, stack: ExitStack, mode: str, end: str) -> None:
+    engine = start_engine(folder, stack)
+    if end == "autoquit":
+        web_port = ["--web-host", "127.0.0.1", "--web-port", str(free_port())]
+        args = [*HEADLESS[1:], "--autostart", "--autoquit", "1", "--run-time", "4s", *web_port]
+    else:
+        (folder / "locustfile.py").write_text(QUITTER)
+        args = HEADLESS
+    extra = processes() if mode == "processes" else []
+    with start_locust(["-f", "locustfile.py", *args, *options(engine.url), *extra], cwd=folder) as locust:
+        result = locust.wait()
+    told = told_by(folder)
+    check_whole(told, settled_counts(engine.url))
+    assert (result.exit_code, result.orphans, told["cancelled"]) == (0, (), 0), result.output
+
+
 # -- before any load -----------------------------------------------------------------------------------------------
 
 
@@ -298,6 +329,21 @@ def test_an_aborted_test_leaves_the_ui_and_the_files_of_the_one_before(folder: P
 
 
 # -- the embedded engine -------------------------------------------------------------------------------------------
+
+
+@side_by_side
+def test_the_embedded_engine_and_workers(folder: Path) -> None:
+    """The master starts one, after it has forked; all workers use it."""
+    (folder / "locustfile.py").write_text(LOCUSTFILE)
+    args = ["-f", "locustfile.py", "--headless", "--users", "4", "--spawn-rate", "4", "--run-time", "3s"]
+    args += ["--stop-timeout", "10", "--llm-max-tokens", "5", *processes()]
+    with start_locust(args, cwd=folder) as locust:
+        result = locust.wait()
+    told = told_by(folder)
+    assert (result.exit_code, result.orphans) == (0, ()), result.output
+    assert told["started"] == told["succeeded"] > 0
+    assert told["rows"]["E2E ask (SIMULATED)"] == told["total"] == [told["succeeded"], 0]
+    assert result.output.count("All figures are SIMULATED") == 1
 
 
 @side_by_side
