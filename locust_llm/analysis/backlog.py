@@ -6,10 +6,10 @@ as the worst it can be while not growing, a random walk (a server right at its c
 over batches, q a second, makes the slope of a window of T seconds uncertain by sqrt(6/5 · q / T). A server with room
 pulls its backlog back, so there the true error is smaller.
 
-The step is "overloaded" as soon as the slope is above 0 by 3 standard errors and above 1 % of the arrivals, in the
-whole window and in its later half alone (by 2): a queue that only fills to its level slows down, one that overflows
-does not. It is "steady" once the slope's upper bound (2 standard errors) is below 10 % of the arrivals. So a rate a few
-per cent above capacity may pass a short window: the answer's resolution is a matter of time.
+The step is "overloaded" as soon as the slope is above 0 by 3 standard errors and above 1 % of the arrivals, and in the
+window's later half alone by 2 and by half as much as in all of it: a queue that only fills to its level slows down, one
+that overflows does not. It is "steady" once the slope's upper bound (2 standard errors) is below 10 % of the arrivals.
+So a rate a few per cent above capacity may pass a short window: the answer's resolution is a matter of time.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ class BacklogRule:
     least_share: float = 0.01
     overload_errors: float = 3.0
     later_errors: float = 2.0
+    later_share: float = 0.5
     steady_errors: float = 2.0
     first_outcomes: int = 10
     settle_residences: float = 3.0
@@ -163,10 +164,13 @@ class BacklogWindow:
 
     def _grows(self, errors: float) -> bool:
         """Whether the backlog grows by that many standard errors, and still does in the window's later half."""
-        for slope, least in ((self._slope(), errors), (self._slope(0.5), self.rule.later_errors)):
-            if slope is None or slope.value <= max(least * slope.error, self.rule.least_share * self.rate_rps):
-                return False
-        return True
+        whole, later = self._slope(), self._slope(0.5)
+        if whole is None or later is None:
+            return False
+        least = self.rule.least_share * self.rate_rps
+        if whole.value <= max(errors * whole.error, least):
+            return False
+        return later.value > max(self.rule.later_errors * later.error, least, self.rule.later_share * whole.value)
 
     def _growth(self, slope: Estimate | None) -> str | None:
         if slope is None:

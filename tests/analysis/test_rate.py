@@ -1,0 +1,120 @@
+"""RateSearch: the highest rate that is sustained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from locust_llm.analysis.rate import RateKind, RateSearch, RateStep, RateVerdict
+from locust_llm.analysis.step import Status, StepResult
+from tests.analysis.build import step
+from tests.analysis.profiles import PROFILES
+from tests.analysis.test_backlog import capacity_rps
+from tests.analysis.virtual import search_rate
+
+Make = Callable[[float], StepResult]
+
+
+def judged(rate_rps: float, status: Status, served_rps: float, why: str | None = None) -> StepResult:
+    return step(rate_rps, 100.0, status=status, requests_per_s=served_rps, open_loop=True, why=why)
+
+
+def server(capacity: float) -> Make:
+    return lambda rate: judged(rate, Status.STEADY if rate <= capacity else Status.OVERLOADED, min(rate, capacity))
+
+
+def run(search: RateSearch, make: Make) -> tuple[RateVerdict, list[float]]:
+    results: list[StepResult] = []
+    for _ in range(50):
+        asked = search.next(results)
+        if isinstance(asked, RateVerdict):
+            return asked, [result.load for result in results]
+        results.append(make(asked.rate_rps))
+    raise AssertionError([result.load for result in results])
+
+
+# id, capacity, search, first rates
+SEARCHES = [
+    ("doubling", 12.0, RateSearch(100.0), [1.0, 2.0, 4.0, 8.0, 16.0, 11.31]),
+    ("halving", 0.3, RateSearch(100.0), [1.0, 0.5, 0.25, 0.3536]),
+    ("from a rate of one's own", 12.0, RateSearch(100.0, first_rps=10.0), [10.0, 20.0, 14.14]),
+    ("fine", 12.0, RateSearch(100.0, gap=1.02), [1.0, 2.0, 4.0, 8.0, 16.0]),
+]
+
+
+@pytest.mark.parametrize(("capacity", "search", "first"), [c[1:] for c in SEARCHES], ids=[c[0] for c in SEARCHES])
+def test_a_search(capacity: float, search: RateSearch, first: list[float]) -> None:
+    verdict, rates = run(search, server(capacity))
+    assert rates[: len(first)] == first
+    assert (verdict.kind, verdict.complete) == (RateKind.FOUND, True)
+    assert verdict.sustained_rps is not None
+    assert verdict.overloaded_rps is not None
+    assert verdict.sustained_rps <= capacity < verdict.overloaded_rps <= search.gap * verdict.sustained_rps * 1.001
+    assert verdict.served_rps == capacity
+    assert f"{verdict.sustained_rps:.4g} requests/s are sustained" in verdict.sentence
+
+
+def test_sustained_up_to_the_limit() -> None:
+    verdict, rates = run(RateSearch(20.0), server(100.0))
+    assert (verdict.kind, verdict.sustained_rps, rates[-1]) == (RateKind.ABOVE, 20.0, 20.0)
+
+
+def test_overloaded_at_every_rate() -> None:
+    verdict, rates = run(RateSearch(20.0), server(0.0))
+    assert (verdict.kind, verdict.sustained_rps) == (RateKind.BELOW, None)
+    assert len(rates) == 11
+
+
+# id, status of the third step, why, kind
+SPOILT = [
+    ("client", Status.CLIENT_LIMITED, "97 % of a core", RateKind.CLIENT_LIMITED),
+    ("short", Status.TOO_SHORT, "nothing ended", RateKind.UNKNOWN),
+]
+
+
+@pytest.mark.parametrize(("status", "why", "kind"), [case[1:] for case in SPOILT], ids=[case[0] for case in SPOILT])
+def test_a_spoilt_step_ends_the_search(status: Status, why: str, kind: RateKind) -> None:
+    verdict, rates = run(
+        RateSearch(20.0), lambda rate: judged(rate, Status.STEADY, rate) if rate < 4 else judged(rate, status, 3.0, why)
+    )
+    assert (verdict.kind, verdict.sustained_rps, verdict.complete) == (kind, 2.0, False)
+    assert rates == [1.0, 2.0, 4.0]
+    assert why in verdict.sentence
+
+
+def test_an_undecided_step_counts_as_overloaded_and_says_so() -> None:
+    verdict, _ = run(
+        RateSearch(20.0), lambda rate: judged(rate, Status.STEADY if rate < 5 else Status.NOISY, rate, "0.2 ± 0.1")
+    )
+    assert verdict.sustained_rps is not None
+    assert verdict.sustained_rps < 5
+    assert "stayed open whether the backlog grows (0.2 ± 0.1)" in verdict.notes[0]
+
+
+def test_a_rate_above_what_overload_serves_is_noted() -> None:
+    results = [judged(3.7, Status.STEADY, 3.7), judged(4.0, Status.OVERLOADED, 3.5)]
+    verdict = RateSearch(20.0).verdict(results)
+    assert (verdict.sustained_rps, verdict.overloaded_rps, verdict.served_rps) == (3.7, 4.0, 3.5)
+    assert "rates between that and 3.7 may pile up" in verdict.notes[0]
+
+
+def test_a_cut_off_search_says_what_it_has() -> None:
+    assert RateSearch(20.0).verdict([]).kind is RateKind.UNKNOWN
+    verdict = RateSearch(20.0).verdict([judged(1.0, Status.STEADY, 1.0)])
+    assert (verdict.kind, verdict.complete, verdict.sustained_rps) == (RateKind.UNKNOWN, False, 1.0)
+    assert RateSearch(20.0).next([judged(1.0, Status.STEADY, 1.0)]) == RateStep(2.0)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", ["slots-11", "linear", "kv"])
+def test_the_rate_that_a_simulated_server_sustains(name: str) -> None:
+    """Within one step of the search and the resolution of a window (10 %) around the server's capacity."""
+    profile = next(profile for profile in PROFILES if profile.name == name)
+    capacity = capacity_rps(profile)
+    for seed in range(5):
+        verdict, _ = search_rate(profile.settings, profile.work, RateSearch(100.0), seed)
+        assert verdict.kind is RateKind.FOUND
+        assert verdict.sustained_rps is not None
+        assert 0.8 * capacity <= verdict.sustained_rps <= 1.1 * capacity
