@@ -63,17 +63,20 @@ _COLUMNS: Final = np.dtype(
     + [("error", "i8")]
 )
 
+_ROOM: Final = 256
+
 
 class Outcomes:
     """A growing table of ended requests."""
 
     def __init__(self) -> None:
         self._new: list[tuple[Any, ...]] = []
-        self._rows = np.empty(0, _COLUMNS)
+        self._kept = np.empty(_ROOM, _COLUMNS)  # grows by doubling; the first `_count` rows are filled
+        self._count = 0
         self._labels: dict[str, int] = {}
 
     def __len__(self) -> int:
-        return len(self._rows) + len(self._new)
+        return self._count + len(self._new)
 
     def add(self, ended: Ended) -> None:
         """One more ended request."""
@@ -86,11 +89,11 @@ class Outcomes:
 
     @property
     def rows(self) -> NDArray[Any]:
-        """All rows, one structured array whose fields are those of `Ended`; `error` is a label's number, or -1."""
+        """All rows, to read: a structured array with the fields of `Ended`; `error` is a label's number, or -1."""
         if self._new:
-            self._rows = np.concatenate([self._rows, np.array(self._new, _COLUMNS)])
+            self._keep(np.array(self._new, _COLUMNS))
             self._new.clear()
-        return self._rows
+        return self._kept[: self._count]
 
     def errors(self, rows: NDArray[Any]) -> dict[str, int]:
         """How often each label stands in `rows`, most frequent first; without the cancelled ones."""
@@ -112,12 +115,22 @@ class Outcomes:
         rows = np.frombuffer(data, _COLUMNS).copy()
         numbers = np.array([self._number(label) for label in labels] + [-1], dtype=np.int64)
         rows["error"] = numbers[rows["error"]]  # -1 finds the last one: no label
-        self._rows = np.concatenate([self.rows, rows])
+        self._keep(rows)
 
     def clear(self) -> None:
         """Forget all rows; the labels keep their numbers."""
         self._new.clear()
-        self._rows = np.empty(0, _COLUMNS)
+        self._kept = np.empty(_ROOM, _COLUMNS)
+        self._count = 0
+
+    def _keep(self, rows: NDArray[Any]) -> None:
+        count = self._count + len(rows)
+        if count > len(self._kept):
+            grown = np.empty(max(count, 2 * len(self._kept)), _COLUMNS)
+            grown[: self._count] = self._kept[: self._count]
+            self._kept = grown
+        self._kept[self._count : count] = rows
+        self._count = count
 
     def _number(self, label: str | None) -> int:
         return -1 if label is None else self._labels.setdefault(label, len(self._labels))
