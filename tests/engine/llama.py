@@ -32,12 +32,21 @@ class Llama:
     _argv: list[str]
 
     @classmethod
-    def start(cls, folder: Path, *, api_key: str | None = None, slots: int = SLOTS, port: int | None = None) -> Llama:
+    def start(
+        cls,
+        folder: Path,
+        *,
+        api_key: str | None = None,
+        slots: int = SLOTS,
+        port: int | None = None,
+        embeddings: bool = False,
+    ) -> Llama:
         """Start one on a free loopback port (or `port`) with one thread; its log stands in `folder`."""
         assert _MODEL.exists(), "The real engine is not installed: run `make engine`"
         argv = [str(_PYTHON), str(_SERVE), str(_MODEL), "--alias", ALIAS, "--threads", "1", "--parallel", str(slots)]
         argv += ["--port", str(port if port is not None else free_port())]
         argv += ["--api-key", api_key] if api_key is not None else []
+        argv += ["--embeddings"] if embeddings else []
         return cls(cls._launch(folder, argv), folder, api_key, argv)
 
     @staticmethod

@@ -3,6 +3,7 @@
 
 Prints one line "READY http://127.0.0.1:PORT" once the model is loaded:
 serve_llama.py MODEL.gguf [--port 0] [--parallel 4] [--ctx 8192] [--threads 1] [--alias NAME] [--api-key KEY]
+               [--embeddings]
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--alias")
     parser.add_argument("--api-key")
+    parser.add_argument(
+        "--embeddings", action="store_true", help="answer /v1/embeddings too, by the mean of all tokens"
+    )
     parser.add_argument("--sse-ping", type=int, help="seconds between SSE comments while nothing is sent (default 30)")
     return parser.parse_args()
 
@@ -48,6 +52,9 @@ def server_parameters(options: argparse.Namespace) -> xllamacpp.CommonParams:
         params.model_alias = {options.alias}
     if options.sse_ping is not None:
         params.sse_ping_interval = options.sse_ping
+    if options.embeddings:
+        params.embedding = True
+        params.pooling_type = 1
     if options.api_key is not None:
         params.api_keys = [options.api_key]
     return params
