@@ -2,8 +2,8 @@
 
 Theory of operation. `send` runs in the user's greenlet; everything that comes back is read by the Collector, in hub
 callbacks, through `_read`: bytes and the kernel's receive time first, then TLS if any, then the framing, into the
-reply's inbox. The greenlet sleeps at `bell`, which rings when there is something to look at. What the exchange cost and
-when it ended goes into its Transit as it happens.
+reply's inbox. The greenlet sleeps at `bell`, which rings when there is something to look at. What the reads of an
+exchange were is counted here and written into its Transit once, at its end.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from locust_llm.wire.connect import TLS, Route
 from locust_llm.wire.http1 import Http1Reply
 
 READ_SIZE = 65536
-KERNEL = Clock.KERNEL
 monotonic_ns = time.monotonic_ns
 LAST_READS = 16
 
@@ -39,13 +38,17 @@ class Connection:
     """One open socket. `error` is what closed it, if anything but its end; `reply` the one being read."""
 
     __slots__ = (
+        "_bytes",
         "_collector",
         "_fd",
         "_lags",
+        "_reads",
         "_recvmsg",
         "_socket",
         "_stamp_of",
+        "_stamped",
         "_tls",
+        "_worst_lag_ns",
         "bell",
         "closed",
         "cut",
@@ -69,6 +72,8 @@ class Connection:
         self._collector = collector()
         self._stamp_of = self._collector.clock.monotonic
         self._lags = self._collector.lags
+        self._reads = self._bytes = self._worst_lag_ns = 0
+        self._stamped = True
         self.bell = Bell(self._collector)
         self._collector.add(self._fd, self._read)
 
@@ -80,6 +85,7 @@ class Connection:
         if self._tls is not None:
             data = self._tls.encrypt(data)
         self.reply, self.transit = reply, transit
+        self._begin_account()
         self._collector.drain_due()
         transit.sent_ns = time.monotonic_ns()
         view = memoryview(data)
@@ -100,6 +106,7 @@ class Connection:
         """Close the socket; what has been read stays readable."""
         if not self.closed:
             self.closed = True
+            self._account()
             self._collector.remove(self._fd)
             self._socket.close()
             self.bell.ring()
@@ -112,21 +119,16 @@ class Connection:
             if not data:
                 self._end(now_ns, said=False)
                 return
-            transit = self.transit
             stamp = self._stamp_of(ancillary, now_ns)
             if stamp is None:
                 stamp = self._without_stamp(now_ns)
             else:
                 lag_ns = now_ns - stamp
                 self._lags[lag_ns.bit_length()] += 1
-                worst_ns = transit.max_lag_ns
-                if worst_ns is None:
-                    if not transit.reads:
-                        transit.clock, transit.max_lag_ns = KERNEL, lag_ns
-                elif lag_ns > worst_ns:
-                    transit.max_lag_ns = lag_ns
-            transit.reads += 1
-            transit.received_bytes += len(data)
+                if lag_ns > self._worst_lag_ns:
+                    self._worst_lag_ns = lag_ns
+            self._reads += 1
+            self._bytes += len(data)
             if self._tls is not None:
                 self._decrypt(self._tls, stamp, data)
                 return
@@ -143,7 +145,7 @@ class Connection:
     def _without_stamp(self, now_ns: int) -> int:
         """A read that the kernel gave no time for has that of the read, and so has, in a word, its exchange."""
         self._collector.unstamped += 1
-        self.transit.clock, self.transit.max_lag_ns = Clock.READ, None
+        self._stamped = False
         return now_ns
 
     def _decrypt(self, tls: TLS, stamp: int, data: bytes) -> None:
@@ -167,9 +169,22 @@ class Connection:
             self._collector.merged += reply.merged
             reply.merged = 0
         if reply.ended_ns is not None:
+            self._account()
             self.transit.end_ns = reply.ended_ns
             self.transit = Transit()  # what comes later belongs to no request
         self.bell.ring()
+
+    def _account(self) -> None:
+        """Write into the transit what the reads of its exchange were."""
+        transit = self.transit
+        transit.reads, transit.received_bytes = self._reads, self._bytes
+        if self._reads and self._stamped:
+            transit.clock, transit.max_lag_ns = Clock.KERNEL, self._worst_lag_ns
+        self._begin_account()
+
+    def _begin_account(self) -> None:
+        self._reads = self._bytes = self._worst_lag_ns = 0
+        self._stamped = True
 
     def _end(self, at_ns: int, *, said: bool) -> None:
         """The server closes; `said` = by the TLS way of saying so, where there is TLS."""
