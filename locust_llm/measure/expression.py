@@ -93,6 +93,16 @@ def base(number: float, unit: str) -> float:
     return number / 100 if unit == "%" else number
 
 
+def parse_share(text: str) -> float:
+    """`20%` as 0.2; raises ExpressionError unless it lies above 0 and at most at 100 %."""
+    number, unit = _limit(text, 0)
+    if unit.text not in SHARE:
+        raise ExpressionError("a percentage is expected, such as 20%", text, unit.at)
+    if not 0 < number <= 100:
+        raise ExpressionError("a percentage above 0 and up to 100 is expected", text, 0)
+    return base(number, unit.text)
+
+
 def plain(number: float) -> str:
     """A number as `parse` reads it, exactly; whole ones without a point."""
     return str(int(number)) if abs(number) < 1e15 and number == int(number) else repr(number)

@@ -246,6 +246,7 @@ class UserCalls:
     def _send(
         self, api: str, call: Call, context: Mapping[str, Any] | None, catch_response: bool
     ) -> RequestRecord | Answer:
+        self.session.brakes.admit()
         watch = _Watch(self._user, {**self._user.context(), **(context if context is not None else {})})
         idle = self._idle[api]
         client = idle.pop() if idle else self._new_client(api)

@@ -27,13 +27,15 @@ logger = logging.getLogger(__name__)
 class Interrupts:
     """Handles SIGINT and SIGTERM of a `locust` process; made in its main greenlet.
 
-    `early()` acts on a signal where Locust itself would not end well just now, and tells whether it did.
+    `early()` acts on a signal where Locust itself would not end well just now, and tells whether it did. `terminated`:
+    SIGTERM came, whoever acted on it.
     """
 
     def __init__(self, early: Callable[[], bool]) -> None:
         self._main = gevent.getcurrent()
         self._early = early
         self._interrupts = 0
+        self.terminated = False
 
     def install(self, *, sigterm: bool) -> None:
         """Take SIGINT over, where nobody else has, and SIGTERM if that is wanted."""
@@ -41,6 +43,11 @@ class Interrupts:
             signal.signal(signal.SIGINT, self._on_sigint)
         if sigterm:
             gevent.signal_handler(signal.SIGTERM, self._on_sigterm)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C came."""
+        return self._interrupts > 0
 
     def raise_in_main(self, error: BaseException) -> None:
         """Raise `error` in the main greenlet as soon as that waits."""
@@ -54,5 +61,6 @@ class Interrupts:
             self.raise_in_main(KeyboardInterrupt())
 
     def _on_sigterm(self) -> None:
+        self.terminated = True
         if self._early():
             logger.info("Got SIGTERM signal")

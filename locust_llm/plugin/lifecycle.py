@@ -38,7 +38,7 @@ class Lifecycle:
         self.runner = session.environment.runner
         self._master = Master(session) if session.is_master else None
         self._worker = Worker(session) if session.is_worker else None
-        self._interrupts = Interrupts(self._early)
+        self._interrupts = session.gates.interrupts = Interrupts(self._early)
         self._preparing = False
         self._prepared = False
         self._quitting: Any = None
@@ -87,7 +87,7 @@ class Lifecycle:
             logger.error("%s", error)
             if self._master is not None:
                 self._master.dismiss()
-            sys.exit(1)
+            sys.exit(self.session.gates.failure_code)
         finally:
             self._preparing = False
         self._prepared = True
@@ -127,7 +127,7 @@ class Lifecycle:
         self.runner._users_dispatcher = None
         self.environment.events.test_stop.fire(environment=self.environment)
         if self._headless:
-            self.environment.process_exit_code = 1
+            self.environment.process_exit_code = self.session.gates.failure_code
             gevent.spawn(self._master.dismiss if self._master is not None else self.runner.quit)
         raise gevent.GreenletExit
 
@@ -146,6 +146,8 @@ class Lifecycle:
     # -- the end -----------------------------------------------------------------------------------------------
 
     def _on_test_stopping(self, environment: Any, **_: Any) -> None:
+        if self.session.stopped_wall_s is None:
+            self.session.gates.note_stop()
         self.session.listener.stopping()
         if self.session.stopped_wall_s is None:
             self.session.stopped_wall_s = time.time()
@@ -189,7 +191,11 @@ class Lifecycle:
             self.runner.user_greenlets.kill(block=False)
 
     def _judge(self) -> None:
-        """The exit code, where Locust's own rule would call an empty or incomplete run a success."""
+        """The exit code: the gates' alone where there are any; else where Locust's own rule would call an empty or
+        incomplete run a success."""
+        if self._unattended and self.session.gates.exit_code is not None:
+            self.environment.process_exit_code = self.session.gates.exit_code
+            return
         if self.environment.process_exit_code is not None or not self.session.run:
             return
         if self.session.lost:

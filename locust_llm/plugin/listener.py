@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,7 @@ import gevent
 from locust_llm.measure.counts import Counts
 from locust_llm.measure.histogram import Histogram
 from locust_llm.measure.record import Clock, RequestRecord
+from locust_llm.measure.slo import Slo
 from locust_llm.measure.stats import LOCAL_LAG_S, REPORT_LAG_S, RunStats
 from locust_llm.measure.timeline import Timeline
 from locust_llm.plugin.lag import LagProbe
@@ -65,9 +66,9 @@ class Listener:
         self.stats = self._fresh(0)
         self._follow_resets(environment.stats)
 
-    def begin(self, min_tokens: int) -> None:
+    def begin(self, min_tokens: int, slos: Sequence[Slo] = ()) -> None:
         """A test starts: forget the last one."""
-        self.stats = self._fresh(min_tokens)
+        self.stats = self._fresh(min_tokens, slos)
         self.running = set()
         self.health = {}
         self._carried.clear()
@@ -181,9 +182,10 @@ class Listener:
         self.stats.reset(time.monotonic_ns())
         self.health = {}
 
-    def _fresh(self, min_tokens: int) -> RunStats:
+    def _fresh(self, min_tokens: int, slos: Sequence[Slo] = ()) -> RunStats:
         lag_s = None if self._worker else REPORT_LAG_S if self._master else LOCAL_LAG_S
-        return RunStats(time.time_ns() - time.monotonic_ns(), min_tokens=min_tokens, lag_s=lag_s)
+        offset_ns = time.time_ns() - time.monotonic_ns()
+        return RunStats(offset_ns, min_tokens=min_tokens, lag_s=lag_s, slos=slos)
 
 
 def _counts_of(delta: dict[str, Any]) -> list[tuple[str, Counts]]:

@@ -7,9 +7,13 @@ turns the rest into text. No option holds a key. `Settings.parse` reads them aga
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from locust_llm.measure.expression import parse_share
+from locust_llm.measure.gate import parse_gate
+from locust_llm.measure.slo import PRESETS, parse_slo
 from locust_llm.workload.arrivals import KINDS
 
 Plain = str | int | float | bool | None
@@ -19,7 +23,10 @@ TRUTHS = ("1", "true", "yes", "on")
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option. `kind`: str, int, float or bool; `many`: repeatable; `in_form`: shown in the web UI's form."""
+    """One option. `kind`: str, int, float or bool; `many`: repeatable; `in_form`: shown in the web UI's form.
+
+    `check` reads a text and raises ValueError when it makes no sense.
+    """
 
     flag: str
     kind: type
@@ -30,6 +37,7 @@ class Option:
     in_form: bool = False
     minimum: float | None = None
     choices: tuple[str, ...] | None = None
+    check: Callable[[str], Any] | None = None
 
     @property
     def dest(self) -> str:
@@ -181,6 +189,67 @@ OPTIONS: tuple[Option, ...] = (
     Option("--llm-max-users", int, 256, "Knee: the most users to try", "N", minimum=1),
     Option("--llm-step-time", float, 120.0, "Sweep and knee: the longest a step may take, in seconds", "S", minimum=5),
     Option("--llm-log", str, "", "Sweep and knee: append a row per step to this CSV file, the experiment log", "FILE"),
+    Option(
+        "--llm-slo",
+        str,
+        None,
+        "A limit that each request has to meet, for goodput: ttft, tpot, itl (its largest gap) or e2e; repeatable",
+        "'ttft<500ms'",
+        many=True,
+        check=parse_slo,
+    ),
+    Option(
+        "--llm-slo-preset",
+        str,
+        "",
+        "SLOs of MLPerf Inference for this model, beside those of --llm-slo",
+        "NAME",
+        choices=("", *PRESETS),
+    ),
+    Option(
+        "--llm-gate",
+        str,
+        None,
+        "A limit on a figure of the whole run, such as ttft:p95<500ms, errors<1%, output_throughput>=1200, goodput>=95%"
+        " or NAME/ttft:p95<1s; repeatable. The exit code is 0 when all are met, 1 when one is breached, 3 when the run"
+        " does not tell",
+        "'ttft:p95<500ms'",
+        many=True,
+        check=parse_gate,
+    ),
+    Option("--llm-strict", bool, False, "A gate is breached even where its interval contains the limit"),
+    Option("--llm-junit", str, "", "Write the gates as a JUnit test report here", "FILE"),
+    Option(
+        "--llm-markdown",
+        str,
+        "",
+        "Write the summary as Markdown here; with it or a gate it is also appended to $GITHUB_STEP_SUMMARY",
+        "FILE",
+    ),
+    Option(
+        "--llm-max-requests",
+        int,
+        0,
+        "Stop the test when it has sent this many requests (workers tell every 3 s); 0 = no limit",
+        "N",
+        minimum=0,
+    ),
+    Option(
+        "--llm-max-total-tokens",
+        int,
+        0,
+        "Stop the test when its requests have used this many tokens, input and output; 0 = no limit",
+        "N",
+        minimum=0,
+    ),
+    Option(
+        "--llm-stop-on-errors",
+        str,
+        "",
+        "Stop the test when this share of the last 50 outcomes are failures",
+        "20%",
+        check=parse_share,
+    ),
     Option("--llm-json", str, "", "Write the run document (JSON: everything known of the run) here", "FILE"),
     Option("--llm-html", str, "", "Write a self-contained HTML report here", "FILE"),
     Option(
@@ -259,6 +328,11 @@ def read_value(option: Option, value: Any) -> Any:
         raise ValueError(f"{option.flag} takes {wanted}, not {value!r}") from None
     if (option.kind is float and number != number) or number in (float("inf"), float("-inf")):
         raise ValueError(f"{option.flag} takes a finite number")
+    if option.check is not None and (number or option.many):
+        try:
+            option.check(number)
+        except ValueError as error:
+            raise ValueError(f"{option.flag}: {error}") from None
     if option.minimum is not None and number < option.minimum:
         raise ValueError(f"{option.flag} must be at least {option.minimum:g}, not {value}")
     return number

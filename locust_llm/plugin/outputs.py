@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -19,8 +20,12 @@ from locust_llm.plugin.session import Session
 from locust_llm.plugin.view import view_of
 from locust_llm.report import console, csv, step_tables
 from locust_llm.report.document import document, write_document
-from locust_llm.report.files import numbered, trouble, write_whole
+from locust_llm.report.files import append, numbered, trouble, write_whole
+from locust_llm.report.github import ACTIONS, STEP_SUMMARY, workflow_commands
+from locust_llm.report.junit import junit_xml
+from locust_llm.report.markdown import summary_markdown
 from locust_llm.report.records import RecordWriter, records_path
+from locust_llm.report.run import RunView
 from locust_llm.wire.target import ConfigurationError
 
 logger = logging.getLogger(__name__)
@@ -57,6 +62,8 @@ class Outputs:
             ("--llm-html", settings.html),
             ("--llm-records", settings.records),
             ("--llm-log", settings.log),
+            ("--llm-junit", settings.junit),
+            ("--llm-markdown", settings.markdown),
         ):
             folder = os.path.dirname(path) or "."
             if path and os.path.isdir(path):
@@ -132,6 +139,7 @@ class Outputs:
             self._records.close()
             self._records = None
         if not self.session.is_worker:
+            self.session.gates.judge(view_of(self.session).findings)
             self._write_all()
 
     def _write_all(self) -> None:
@@ -148,6 +156,7 @@ class Outputs:
             self._write(settings.log, lambda: step_tables.append_log(settings.log, view))
         if history is not None:
             self._write(history.path, lambda: history.finish(view))
+        self._write_gates(view)
         if settings.json or settings.html:
             content = document(view)
             if settings.json:
@@ -162,6 +171,19 @@ class Outputs:
                     lambda: write_whole(numbered(settings.html, test), [html_report(content)]),
                 )
 
+    def _write_gates(self, view: RunView) -> None:
+        """What pipelines read: JUnit, Markdown, and the summary of a GitHub job."""
+        settings, judgement = self.session.settings, view.judgement
+        if settings.junit and judgement is not None:
+            path = numbered(settings.junit, view.test)
+            self._write(path, lambda: write_whole(path, [junit_xml(view, judgement)]))
+        if settings.markdown:
+            markdown_path = numbered(settings.markdown, view.test)
+            self._write(markdown_path, lambda: write_whole(markdown_path, [summary_markdown(view)]))
+        summary = os.environ.get(STEP_SUMMARY)
+        if summary and (settings.markdown or judgement is not None):
+            self._write(summary, lambda: append(summary, summary_markdown(view)))
+
     def _write(self, path: str, write: Callable[[], None]) -> None:
         try:
             write()
@@ -171,6 +193,9 @@ class Outputs:
     def _on_quit(self, exit_code: int, **_: Any) -> None:
         if self.session.run:
             view = view_of(self.session)
+            if view.judgement is not None and os.environ.get(ACTIONS) == "true":
+                sys.stdout.writelines(f"{line}\n" for line in workflow_commands(view.judgement, view.marks))
+                sys.stdout.flush()
             table.info(console.summary_text(view))
             if view.steps:
                 table.info("")

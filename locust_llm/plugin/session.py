@@ -21,7 +21,9 @@ from locust.runners import MasterRunner, WorkerRunner
 from locust_llm.analysis.step import StepResult
 from locust_llm.measure.stats import RunStats
 from locust_llm.plugin import rows
+from locust_llm.plugin.brakes import Brakes
 from locust_llm.plugin.engine import EmbeddedEngine
+from locust_llm.plugin.gates import Gates
 from locust_llm.plugin.listener import Listener
 from locust_llm.plugin.open_load import OpenLoad
 from locust_llm.plugin.settings import Settings
@@ -64,6 +66,8 @@ class Session:
         self.listener = Listener(environment, worker=self.is_worker, master=self.is_master)
         self.open_load = OpenLoad(self)
         self.step_rows = StepRows(self)
+        self.brakes = Brakes(self)
+        self.gates = Gates(self)
         self.steps: StepRun | None = None
         self.on_step: list[Callable[[StepResult], None]] = []
         self.reports: list[Report] = []
@@ -132,6 +136,7 @@ class Session:
         self._quirks = Quirks()
         self.reports = []
         self.open_load.check()
+        self.gates.check()
         self.models = {}
         self._make_prompts()
         self._settle_target()
@@ -157,6 +162,8 @@ class Session:
         self.engine_url = ""
         own_url = self._engine.url if self._engine is not None else SIM
         if {SIM, own_url} & {typed, *self.hosts()} or unset:
+            if unset:
+                self.gates.refuse_default()
             if self._engine is None or not self._engine.running:
                 self._engine = EmbeddedEngine(_words(self.settings.sim))
             self.engine_url = self._engine.url
@@ -222,7 +229,9 @@ class Session:
         self.over = False
         self.started_wall_s, self.stopped_wall_s = time.time(), None
         self.lost = {}
-        self.listener.begin(self.settings.min_tokens)
+        self.listener.begin(self.settings.min_tokens, self.settings.slo)
+        self.brakes.begin()
+        self.gates.begin()
         self.open_load.begin()
         self.step_rows.begin()
         rows.keep_metrics_apart(self.environment.stats)

@@ -6,13 +6,16 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from locust_llm.measure.expression import parse_share
+from locust_llm.measure.gate import Gate, parse_gate
+from locust_llm.measure.slo import PRESETS, Slo, parse_slo
 from locust_llm.plugin.options import OPTIONS, read_value
 from locust_llm.wire.target import ConfigurationError
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """One attribute per option, named without its `--llm-`."""
+    """One attribute per option, named without its `--llm-`; `slo` holds those of the preset, too."""
 
     api: str
     no_stream: bool
@@ -47,6 +50,15 @@ class Settings:
     max_users: int
     step_time: float
     log: str
+    slo: tuple[Slo, ...]
+    slo_preset: str
+    gate: tuple[Gate, ...]
+    strict: bool
+    junit: str
+    markdown: str
+    max_requests: int
+    max_total_tokens: int
+    stop_on_errors: float | None
     json: str
     html: str
     records: str
@@ -68,6 +80,9 @@ class Settings:
                 raise ConfigurationError(str(error)) from None
         named = {dest.removeprefix("llm_"): value for dest, value in values.items()}
         named["extra_body"] = _merged(named["extra_body"])
+        named["slo"] = tuple(parse_slo(text) for text in named["slo"]) + PRESETS.get(named["slo_preset"], ())
+        named["gate"] = tuple(parse_gate(text) for text in named["gate"])
+        named["stop_on_errors"] = parse_share(named["stop_on_errors"]) if named["stop_on_errors"] else None
         return cls(**named)
 
 

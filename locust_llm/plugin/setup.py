@@ -33,6 +33,7 @@ def _on_init(environment: Any, **_: Any) -> None:
         sys.exit(1)
     session.open_load.install()
     session.step_rows.install()
+    session.brakes.install()
     outputs = Outputs(session)
     outputs.install()
     web.install(environment, lambda: view_of(session))

@@ -25,6 +25,7 @@ from locust_llm.analysis.step import Asked, Status, StepResult
 from locust_llm.analysis.verdict import Verdict
 from locust_llm.measure.findings.client import CPU_LIMIT, HUB_LAG_LIMIT_MS
 from locust_llm.measure.record import RequestRecord
+from locust_llm.measure.slo import met
 
 if TYPE_CHECKING:
     from locust_llm.plugin.session import Session
@@ -87,7 +88,7 @@ class StepRows:
 
     def _on_ended(self, record: RequestRecord, user: int) -> None:
         if self.session.settings.shape and not record.warmup:
-            self.outcomes.add(ended(record, user, self.offset_ns))
+            self.outcomes.add(ended(record, user, self.offset_ns, met(record, self.session.settings.slo)))
 
     def _on_report_to_master(self, client_id: str, data: dict[str, Any], **_: Any) -> None:
         if len(self.outcomes):

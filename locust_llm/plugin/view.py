@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from collections.abc import Iterator
 from importlib import metadata
 from typing import Any
 
 from locust_llm import __version__
-from locust_llm.measure.findings import RunFacts, findings
+from locust_llm.measure.findings import Finding, RunFacts, Severity, findings
 from locust_llm.plugin.listener import Health
 from locust_llm.plugin.options import OPTIONS
 from locust_llm.plugin.session import Session
@@ -42,12 +43,21 @@ def view_of(session: Session) -> RunView:
         started_wall_s=session.started_wall_s,
         stopped_wall_s=session.stopped_wall_s,
         lost_workers=tuple(sorted(session.lost)),
-        findings=tuple(findings(session.stats, _facts(session, lags))),
+        findings=(*_stopped(session), *findings(session.stats, _facts(session, lags))),
         lag=lags,
         engine_command=session.engine_command,
         steps=tuple(session.steps.results) if session.steps is not None else (),
         verdict=session.steps.verdict if session.steps is not None else None,
+        slos=tuple(str(slo) for slo in session.settings.slo),
+        judgement=session.gates.judgement,
     )
+
+
+def _stopped(session: Session) -> Iterator[Finding]:
+    """What pulled a brake."""
+    brakes = session.brakes
+    if brakes.reason is not None:
+        yield Finding("stopped", Severity.WARNING if brakes.failing else Severity.NOTE, brakes.reason)
 
 
 def versions() -> dict[str, str]:

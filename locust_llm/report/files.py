@@ -25,6 +25,12 @@ def write_whole(path: str | os.PathLike[str], text: Iterable[str]) -> None:
         raise
 
 
+def append(path: str | os.PathLike[str], text: str) -> None:
+    """Add UTF-8 text at the end of a file that is not ours alone; raises OSError."""
+    with open(path, "a", encoding="utf-8", errors="backslashreplace", newline="") as file:
+        file.write(text)
+
+
 def _write(path: str | os.PathLike[str], text: Iterable[str]) -> None:
     # Lone surrogates of a server's text cannot be encoded; they are written as \udc00.
     with open(path, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:

@@ -12,6 +12,12 @@ from typing import Final
 from locust_llm.analysis.judgement import GateStatus, Judgement
 from locust_llm.report.gates import gate_lines, verdict_text
 
+ACTIONS: Final = "GITHUB_ACTIONS"
+"""The environment variable that is "true" in a job of Actions."""
+
+STEP_SUMMARY: Final = "GITHUB_STEP_SUMMARY"
+"""The environment variable that names the file of the job's summary, to append Markdown to."""
+
 _KINDS: Final = {GateStatus.BREACHED: "error", GateStatus.UNJUDGED: "warning"}
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from locust_llm.measure.expression import REQUESTS, SHARE, TIME, TOKENS, ExpressionError
+from locust_llm.measure.expression import REQUESTS, SHARE, TIME, TOKENS, ExpressionError, parse_share
 from locust_llm.measure.gate import FIGURES, TIMINGS, Gate, parse_gate
 from locust_llm.measure.slo import PRESETS, Slo, parse_slo
 
@@ -125,6 +125,20 @@ def test_a_text_that_is_no_slo(text: str, caret: str, said: str) -> None:
     sentence, _, pointer = str(caught.value).split("\n")
     assert pointer == f"    {caret}"
     assert said in sentence
+
+
+@pytest.mark.parametrize(("text", "share"), [("20%", 0.2), (" 0.5 % ", 0.005), ("100%", 1.0)])
+def test_a_share(text: str, share: float) -> None:
+    assert parse_share(text) == share
+
+
+@pytest.mark.parametrize(
+    ("text", "caret"), [("", "^"), ("20", "  ^"), ("20 ms", "   ^"), ("-1%", "^"), ("0%", "^"), ("101%", "^")]
+)
+def test_a_text_that_is_no_share(text: str, caret: str) -> None:
+    with pytest.raises(ExpressionError) as caught:
+        parse_share(text)
+    assert str(caught.value).split("\n")[2] == f"    {caret}"
 
 
 numbers = st.floats(0, 1e12, allow_nan=False).map(abs)

@@ -46,7 +46,7 @@ GOOD = result("ttft:p95<500ms", MET, 312.4, Interval(300.0, 324.0, 12))
 FIGURES = [
     (GOOD, "312.4 ms (300 to 324 within this run, 12 batches), n 400"),
     (result("e2e:p90<4s", MET, 3120.0, n=1400), "3.12 s, n 1,400, no interval: too short"),
-    (result("ttft:p5<9us", MET, 0.0085, Interval(0.008, 0.009, 9)), "8.5 us (8 to 9 within this run, 9 batches), n 400"),
+    (result("ttft:p5<9us", MET, 0.0085), "8.5 us, n 400, no interval: too short"),
     (result("errors<1%", MET, 0.0, Interval(0.0, 0.0075, 10)), "0 % (0 to 0.75 within this run, 10 batches), n 400"),
     (result("output_throughput>=1200", MET, 1234.4, NONE), "1,234 tok/s, n 400, no interval: too short"),
     (result("goodput>=2req/s", BREACHED, 1.5, NONE), "1.5 req/s, n 400, no interval: too short"),
