@@ -127,7 +127,9 @@ def test_a_master_whose_host_is_bad(folder: Path, stack: ExitStack) -> None:
     web.locust.send_signal(signal.SIGTERM)
     result = web.locust.wait()
     assert (result.exit_code, result.orphans) == (0, ())
-    assert "Unhandled exception" not in result.output
+    # Locust's CSV writer may still tick after Locust has closed its files.
+    unhandled = [line for line in result.output.splitlines() if "Unhandled exception" in line]
+    assert [line for line in unhandled if "stats_writer" not in line] == []
 
 
 @side_by_side
