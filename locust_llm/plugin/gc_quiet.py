@@ -9,7 +9,7 @@ collector is only needed for cycles (exceptions with their frames), so it may co
 from __future__ import annotations
 
 import gc
-from typing import Final
+from typing import Any, Final
 
 THRESHOLDS: Final = (50_000, 20, 100)
 """Net new containers before the youngest generation is collected, and how many collections before each older one."""
@@ -20,6 +20,12 @@ class QuietGC:
 
     def __init__(self) -> None:
         self._before: tuple[int, int, int] | None = None
+
+    def install(self, events: Any) -> None:
+        """Follow the tests of one Environment."""
+        events.test_start.add_listener(lambda **_: self.start())
+        events.spawning_complete.add_listener(lambda **_: self.settle())
+        events.test_stop.add_listener(lambda **_: self.stop())
 
     def start(self) -> None:
         """A test starts: collect, freeze what is there, collect rarely from now on."""

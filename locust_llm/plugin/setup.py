@@ -9,6 +9,7 @@ from typing import Any
 from locust import events
 
 from locust_llm.plugin import options, shapes, web
+from locust_llm.plugin.gc_quiet import QuietGC
 from locust_llm.plugin.lifecycle import Lifecycle
 from locust_llm.plugin.outputs import Outputs
 from locust_llm.plugin.session import session_of
@@ -37,6 +38,7 @@ def _on_init(environment: Any, **_: Any) -> None:
     outputs = Outputs(session)
     outputs.install()
     web.install(environment, lambda: view_of(session))
+    QuietGC().install(environment.events)
     Lifecycle(session, outputs).install()
 
 

@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Iterator
 
 import pytest
+from locust.event import Events
 
 from locust_llm.plugin.gc_quiet import THRESHOLDS, QuietGC
 
@@ -74,3 +75,16 @@ def test_stopping_what_was_not_started_touches_nothing(quiet: QuietGC) -> None:
     quiet.stop()
     assert gc.get_freeze_count() > 0
     gc.unfreeze()
+
+
+def test_it_follows_the_tests_of_an_environment(quiet: QuietGC) -> None:
+    events = Events()
+    quiet.install(events)
+    events.test_start.fire(environment=None)
+    frozen = gc.get_freeze_count()
+    assert frozen > 10_000
+    kept = [Cycle() for _ in range(100)]
+    events.spawning_complete.fire(user_count=1)
+    assert gc.get_freeze_count() >= frozen + len(kept)
+    events.test_stop.fire(environment=None)
+    assert gc.get_freeze_count() == 0
