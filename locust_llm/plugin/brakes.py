@@ -116,7 +116,9 @@ class Brakes:
         failures = sum(self._last)
         if failures >= math.ceil(share * LAST - 1e-9):
             self.failing = True
-            self._pull(f"{failures} of the last {len(self._last)} requests failed (--llm-stop-on-errors {share:.4g})")
+            self._pull(
+                f"{failures} of the last {len(self._last)} requests failed (--llm-stop-on-errors {100 * share:.6g}%)"
+            )
 
     # -- from worker to master ---------------------------------------------------------------------------------
 
