@@ -37,10 +37,12 @@ def buffered(record: RequestRecord) -> bool:
     true TTFT or ITL.
     """
     times = record.event_ns
-    if len(times) < BUFFERED_MIN_EVENTS or record.transit.sent_ns is None:
+    if len(times) < BUFFERED_MIN_EVENTS:
         return False
     span = times[-1] - times[0]
-    return span <= BUFFERED_SPAN_NS and span <= BUFFERED_SHARE * (times[-1] - record.transit.sent_ns)
+    if span > BUFFERED_SPAN_NS or record.transit.sent_ns is None:
+        return False
+    return span <= BUFFERED_SHARE * (times[-1] - record.transit.sent_ns)
 
 
 def _timed(record: RequestRecord) -> bool:
