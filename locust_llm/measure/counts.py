@@ -138,9 +138,11 @@ _TALLIES: Final = tuple(f.name for f in fields(Counts) if f.type != "int")
 
 def tally(counts: dict[str, int], label: str, count: int = 1) -> None:
     """Count `label`, or `OTHER` when there are too many labels already."""
-    if label not in counts and len(counts) >= TALLY_LIMIT:
+    held = counts.get(label)
+    if held is None and len(counts) >= TALLY_LIMIT:
         label = OTHER
-    counts[label] = counts.get(label, 0) + count
+        held = counts.get(OTHER)
+    counts[label] = count if held is None else held + count
 
 
 def count(counts: Counts, record: RequestRecord) -> None:

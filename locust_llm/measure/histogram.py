@@ -4,8 +4,8 @@ Theory of operation. The buckets are log-linear and need no logarithm: a double'
 mantissa, read as one integer, number 512 equal buckets to each power of two. A bucket is at most 1/512 of its values
 wide, so its middle is within 1/1024 (0.098 %) of each of them. Smallest, largest, count and sum are kept beside.
 
-New samples wait in a flat array (appending costs well under a microsecond) and are sorted into the buckets some
-thousand at a time, or when somebody reads; packed histograms of other processes wait likewise. The buckets are two
+New samples wait as raw doubles (which costs well under a microsecond) and are sorted into the buckets some thousand at
+a time, or when somebody reads; packed histograms of other processes wait likewise. The buckets are two
 sorted arrays (number, count), so that what is empty costs nothing. Merging is adding counts: it does not matter in
 which order or on which machine samples were added.
 """
@@ -31,9 +31,10 @@ _TINY: Final = int(np.float64(1e-9).view(np.int64))
 """Zero, and all that is not larger than this double, share the bucket of zero (the bits of -0.0 are negative)."""
 _ZERO: Final = _TINY >> _SHIFT
 _LARGEST: Final = int(np.float64(MAX_VALUE).view(np.int64))
-_PENDING: Final = 4096
+_PENDING: Final = 8192
 _PACKS: Final = 32
 _FEW: Final = 8
+_DOUBLE: Final = 8
 _RANK_SLACK: Final = 1e-12
 
 Ints = NDArray[np.int64]
@@ -42,10 +43,12 @@ Ints = NDArray[np.int64]
 class Histogram:
     """Counts of samples in 0 … 1e9. `len` is not defined: see `count`."""
 
-    __slots__ = ("_counts", "_index", "_max", "_min", "_packs", "_pending", "_settled", "_sum")
+    __slots__ = ("_chunks", "_counts", "_index", "_max", "_min", "_packs", "_pending", "_settled", "_sum", "_waiting")
 
     def __init__(self) -> None:
         self._pending: array[float] = array("d")
+        self._chunks: list[bytes] = []
+        self._waiting = 0
         self._packs: list[bytes] = []
         self._index: Ints | None = None
         self._counts: Ints | None = None
@@ -70,9 +73,10 @@ class Histogram:
         self.add_checked(values.tobytes())
 
     def add_checked(self, doubles: bytes) -> None:
-        """Many samples, as the bytes of a float64 array that has passed `check`."""
-        self._pending.frombytes(doubles)
-        if len(self._pending) >= _PENDING:
+        """Many samples, as the bytes of a float64 array that has passed `check`. They are kept, not copied."""
+        self._chunks.append(doubles)
+        self._waiting += len(doubles) // _DOUBLE
+        if self._waiting >= _PENDING:
             self._settle()
 
     def add_weighted(self, values: NDArray[np.float64], weights: Ints) -> None:
@@ -88,28 +92,42 @@ class Histogram:
         self._sum += other._sum
         self._settled += other._settled
         self._pending.extend(other._pending)
+        self._chunks += other._chunks
+        self._waiting += other._waiting
         if other._index is not None and other._counts is not None:
             self._absorb(other._index, other._counts)
-        if len(self._pending) >= _PENDING:
+        if len(self._pending) + self._waiting >= _PENDING:
             self._settle()
 
     def _settle(self) -> None:
         """Sort what waits into the buckets."""
         if self._packs:
             self._settle_packs()
-        if not self._pending:
+        if not self._pending and not self._chunks:
             return
-        values = np.frombuffer(self._pending, dtype=np.float64)
+        values = np.frombuffer(self._raw(), dtype=np.float64)
         self._pending = array("d")
+        self._chunks = []
+        self._waiting = 0
+        low, high = float(np.minimum.reduce(values)), float(np.maximum.reduce(values))
+        self._min = min(self._min, low)
+        self._max = max(self._max, high)
         self._sum += float(np.add.reduce(values))
-        self._min = min(self._min, float(np.minimum.reduce(values)))
-        self._max = max(self._max, float(np.maximum.reduce(values)))
         self._settled += len(values)
-        numbers = np.maximum(values.view(np.int64), _TINY) >> _SHIFT
-        low = int(np.minimum.reduce(numbers))
-        dense = np.bincount(numbers - low)
+        numbers = values.view(np.int64) >> _SHIFT
+        first = _number(low)
+        if first == _ZERO:
+            np.maximum(numbers, _ZERO, out=numbers)
+        numbers -= first
+        dense = np.bincount(numbers)
         held = dense.nonzero()[0]
-        self._absorb(held + low, dense[held])
+        counts = dense[held]
+        held += first
+        self._absorb(held, counts)
+
+    def _raw(self) -> bytes:
+        """The samples that wait, as doubles."""
+        return b"".join((self._pending.tobytes(), *self._chunks))
 
     def _settle_packs(self) -> None:
         packs, self._packs = self._packs, []
@@ -153,7 +171,7 @@ class Histogram:
         """Number of samples."""
         if self._packs:
             self._settle_packs()
-        return self._settled + len(self._pending)
+        return self._settled + self._waiting + len(self._pending)
 
     @property
     def sum(self) -> float:
@@ -209,16 +227,14 @@ class Histogram:
         self._settle()
         if self._index is None or self._counts is None or value > self._max:
             return 0
-        number = max(int(np.float64(value).view(np.int64)), _TINY) >> _SHIFT
-        return int(self._counts[np.searchsorted(self._index, number) :].sum())
+        return int(self._counts[np.searchsorted(self._index, _number(value)) :].sum())
 
     def count_above(self, value: float) -> int:
         """How many samples lie in buckets above that of `value`."""
         self._settle()
         if self._index is None or self._counts is None or value >= self._max:
             return 0
-        number = max(int(np.float64(value).view(np.int64)), _TINY) >> _SHIFT
-        return int(self._counts[np.searchsorted(self._index, number, side="right") :].sum())
+        return int(self._counts[np.searchsorted(self._index, _number(value), side="right") :].sum())
 
     def buckets(self) -> list[tuple[float, int]]:
         """(middle, count) of every bucket that holds something, rising."""
@@ -232,7 +248,7 @@ class Histogram:
     def pack(self) -> bytes:
         """Compact bytes for a worker's report; `merge_packed` reads them."""
         if self.count <= _FEW and self._settled == 0:
-            return packed.pack_few(self._pending)
+            return packed.pack_few(self._raw())
         self._settle()
         assert self._index is not None
         assert self._counts is not None
@@ -293,6 +309,11 @@ def check(values: NDArray[np.float64]) -> None:
 def _rank(q: float, count: int) -> int:
     """The nearest rank ⌈q·n⌉, at least 1; q·n is eased a little, since 0.07 · 100 is 7.000000000000001."""
     return max(1, min(count, math.ceil(q * count * (1.0 - _RANK_SLACK))))
+
+
+def _number(value: float) -> int:
+    """The number of the bucket that a value belongs to."""
+    return max(int(np.float64(value).view(np.int64)), _TINY) >> _SHIFT
 
 
 def _middle(number: int) -> float:
