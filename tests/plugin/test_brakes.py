@@ -87,10 +87,10 @@ def test_tokens_are_those_told_and_the_events_of_the_others() -> None:
     tried = brakes(tokens=100)
     tried._on_ended(ended(tokens=(50, 20)), 1)  # 70
     tried._on_ended(ended(Outcome.CANCELLED), 1)  # three events: 73
-    tried.session.listener.running = {SimpleNamespace(event_ns=[0] * 26)}  # type: ignore[arg-type]
+    tried.session.listener.running = [SimpleNamespace(event_ns=[0] * 26)]  # type: ignore[arg-type]
     tried._check_tokens()
     assert tried.reason is None
-    tried.session.listener.running = {SimpleNamespace(event_ns=[0] * 27)}  # type: ignore[arg-type]
+    tried.session.listener.running = [SimpleNamespace(event_ns=[0] * 27)]  # type: ignore[arg-type]
     tried._check_tokens()
     assert tried.reason == "Stopped: 100 tokens were used (--llm-max-total-tokens 100)."
     with pytest.raises(StopUser):
@@ -163,7 +163,7 @@ def test_the_master_adds_up_what_its_workers_tell() -> None:
 def test_the_master_sees_the_errors_and_tokens_of_all() -> None:
     for told, reason in (
         ([3, 600, []], "1200 tokens were used (--llm-max-total-tokens 1000)"),
-        ([3, 9, [True] * 13], "26 of the last 26 requests failed (--llm-stop-on-errors 0.5)"),
+        ([3, 9, [True] * 13], "26 of the last 26 requests failed (--llm-stop-on-errors 50%)"),
     ):
         master = brakes(tokens=1000, errors=0.5)
         for worker in "ab":
@@ -202,12 +202,13 @@ def test_what_a_worker_has_not_told_is_bounded() -> None:
 
 # -- end to end ----------------------------------------------------------------------------------------------------
 
+ON_ERRORS = ["--llm-stop-on-errors", "12%"]
 LIMITS = [
     ("requests", GATED, ["--llm-max-requests", "25"], 0, "Stopped: 25 requests were sent (--llm-max-requests)."),
     ("tokens", GATED, ["--llm-max-total-tokens", "200"], 0, "tokens were used (--llm-max-total-tokens 200)."),
-    ("errors", FAILING, ["--llm-stop-on-errors", "12%"], 1, "(--llm-stop-on-errors 0.12)."),
-    ("errors, the gate met so far", FAILING, ["--llm-stop-on-errors", "12%", *gates("ttft:p50<60s")], 3, "errors 0.12)."),
-    ("errors, the gate breached", FAILING, ["--llm-stop-on-errors", "12%", *gates("errors<1%")], 1, "Breached: errors<1%."),
+    ("errors", FAILING, ON_ERRORS, 1, "(--llm-stop-on-errors 12%)."),
+    ("errors, the gate met so far", FAILING, [*ON_ERRORS, *gates("ttft:p50<60s")], 3, "errors 12%)."),
+    ("errors, the gate breached", FAILING, [*ON_ERRORS, *gates("errors<1%")], 1, "Breached: errors<1%."),
     ("requests, judged", GATED, ["--llm-max-requests", "25", *gates("errors<1%")], 0, "The gate is met."),
 ]  # fmt: skip
 
@@ -261,7 +262,7 @@ class Flat(LoadTestShape):
 @side_by_side
 def test_a_shape_is_stopped_too(folder: Path) -> None:
     result = run(folder, SHAPED, *SIM, "--headless", "--llm-max-requests", "20", *gates("errors<1%"))
-    assert "20 requests succeeded" in result.output or "20 succeeded" in result.output
+    assert "20 succeeded" in result.output
     assert result.exit_code == 0, result.output
 
 
