@@ -8,30 +8,27 @@ reading, parsing, statistics, Locust itself. Tokens carry the time they were sen
 carries more than a Python server can. Above 500 streams `sim` gives way to `bursts` where a C compiler is found.
 
 CPU per token is the client process's user and system time over the tokens it stamped in the window. An overloaded
-stack stamps fewer tokens than were sent; its cost per token then looks better than it is.
+stack reads several tokens at once, which is cheap, and stamps them all with one time, which is wrong; `us/own` is the
+CPU time over the tokens that have a time of their own.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import tempfile
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import runs
 import servers
 
-SERVER_CORE, CLIENT_CORE = 0, 1
 SIM_STREAMS = 500
-STACKS = ("ours", "plain")
-DEADLINE_S = 60.0
 COLUMNS = (
-    ("streams", 7), ("server", 7), ("stack", 6), ("tok/s", 7), ("CPU us/tok", 10), ("vs plain", 8), ("core", 5),
-    ("err us p50", 10), ("p99", 9), ("max", 9), ("coalesced", 9), ("TTFT ms p50", 11), ("p99", 8), ("failed", 6),
+    ("streams", 7), ("server", 7), ("stack", 8), ("tok/s", 7), ("us/tok", 7), ("ratio", 6), ("us/own", 7), ("ratio", 6),
+    ("core", 5), ("err us p50", 10), ("p99", 9), ("max", 9), ("coalesced", 9), ("TTFT ms p50", 11), ("p99", 8),
+    ("failed", 6),
 )  # fmt: skip
 
 
@@ -39,92 +36,77 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--streams", type=int, nargs="+", default=[50, 200, 500, 1000])
     parser.add_argument("--server", choices=("sim", "even", "bursts"), default="sim")
-    parser.add_argument("--stacks", nargs="+", choices=STACKS, default=list(STACKS))
+    parser.add_argument("--stacks", nargs="+", choices=("ours", "plain"), default=["ours", "plain"])
     parser.add_argument("--seconds", type=float, default=3.0, help="length of the measured window")
     parser.add_argument("--tokens", type=int, default=128, help="tokens of each answer")
     parser.add_argument("--ramp", type=float, default=1.0, help="seconds over which users start; 0: all at once")
     parser.add_argument("--repeat", type=int, default=1, help="runs of everything")
-    parser.add_argument("--realtime", action="store_true", help="ahead of all else on a busy machine (root)")
+    parser.add_argument("--ahead", action="store_true", help="go ahead of all else on a busy machine (root)")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
-    if options.realtime:
+    if options.ahead:
         servers.ahead_of_others()
-    print(" ".join(f"{title:>{width}}" for title, width in COLUMNS))
+    print(header(COLUMNS))
     rows: list[dict[str, Any]] = []
     for _ in range(options.repeat):
         for streams in options.streams:
-            group = [measure(stack, streams, options) for stack in options.stacks]
-            plain = next((row["cpu_us_per_token"] for row in group if row["stack"] == "plain"), None)
-            for row in group:
-                row["cpu_vs_plain"] = None if plain is None else round(row["cpu_us_per_token"] / plain, 3)
-                print(line(row), flush=True)
+            server = choose_server(options.server, streams)
+            group = [
+                runs.run(stack, streams, server, tokens=options.tokens, ramp_s=options.ramp, window_s=options.seconds)
+                for stack in options.stacks
+            ]
+            compare(group)
             rows += group
+            print(*map(line, group), sep="\n", flush=True)
     if options.json is not None:
-        options.json.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1))
+        options.json.write_text(json.dumps({"machine": runs.machine(), "rows": rows}, indent=1))
 
 
-def choose_server(wanted: str, streams: int) -> tuple[str, AbstractContextManager[str]]:
-    """The server for so many streams, and its name."""
-    if wanted == "sim" and streams > SIM_STREAMS:
-        try:
-            with tempfile.TemporaryDirectory() as folder:
-                servers.build_truth_server(Path(folder))
-            wanted = "bursts"
-        except servers.NoCompiler as error:
-            print(f"# {error}: {streams} streams on the embedded engine, whose own limit may show", file=sys.stderr)
-    if wanted == "sim":
-        return wanted, servers.embedded_engine(SERVER_CORE)
-    return wanted, servers.truth_server(SERVER_CORE, bursts=wanted == "bursts")
+def choose_server(wanted: str, streams: int) -> str:
+    """The server for so many streams."""
+    if wanted != "sim" or streams <= SIM_STREAMS:
+        return wanted
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            servers.build("truth_server", Path(folder))
+    except servers.NoCompiler as error:
+        print(f"# {error}: {streams} streams on the embedded engine, whose own limit may show", file=sys.stderr)
+        return wanted
+    return "bursts"
 
 
-def measure(stack: str, streams: int, options: argparse.Namespace) -> dict[str, Any]:
-    """One stack at one number of streams, against a fresh server."""
-    name, server = choose_server(options.server, streams)
-    with server as url, tempfile.TemporaryDirectory() as folder:
-        result = run_locust(stack, streams, url, Path(folder) / "result.json", options)
-        truth = servers.truth_stats(url) if name != "sim" else None
-    return {"stack": stack, "streams": streams, "server": name, **result, "truth": truth}
+def compare(group: list[dict[str, Any]]) -> None:
+    """Give each row its costs as parts of the plain stack's in the same group."""
+    plain = next((row for row in group if row["stack"] == "plain"), {})
+    for row in group:
+        for cost in ("cpu_us_per_token", "cpu_us_per_own"):
+            mine, theirs = row.get(cost), plain.get(cost)
+            row[f"{cost}_ratio"] = round(mine / theirs, 3) if mine is not None and theirs else None
 
 
-def run_locust(stack: str, streams: int, url: str, out: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """Run `locust` headless with the users of one stack; its figures."""
-    plan = {
-        "stack": stack, "url": url, "out": str(out), "tokens": options.tokens, "ramp_s": options.ramp,
-        "warm_s": 1.0, "window_s": options.seconds,
-    }  # fmt: skip
-    command = [
-        sys.executable, "-m", "locust", "-f", str(Path(__file__).parent / "measured_users.py"), "--headless",
-        "--host", url, "-u", str(streams), "-r", str(streams), "--stop-timeout", "10", "--only-summary",
-        "--loglevel", "WARNING", "--llm-model", "m", "--exit-code-on-error", "0",
-    ]  # fmt: skip
-    environment = {**os.environ, "BENCH_PLAN": json.dumps(plan)}
-    done = subprocess.run(
-        servers.pinned(CLIENT_CORE, command), env=environment, capture_output=True, text=True, timeout=DEADLINE_S
-    )
-    if not out.exists():
-        raise SystemExit(
-            f"{stack} with {streams} streams gave no result:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
-        )
-    result: dict[str, Any] = json.loads(out.read_text())
-    return result
+def header(columns: tuple[tuple[str, int], ...]) -> str:
+    """The titles of a table."""
+    return " ".join(f"{title:>{width}}" for title, width in columns)
 
 
 def line(row: dict[str, Any]) -> str:
     """One line of the table."""
-    error = row["stamp_error_us"] or dict.fromkeys(("p50", "p99", "max"), float("nan"))
-    ttft = row["ttft_ms"] or dict.fromkeys(("p50", "p99"), float("nan"))
-    ratio = "" if row["cpu_vs_plain"] is None else f"{row['cpu_vs_plain']:.2f}"
+    error, ttft = row["stamp_error_us"] or {}, row.get("ttft_ms") or {}
+    coalesced = row.get("coalesced_share")
     cells = (
-        row["streams"], row["server"], row["stack"], row["tokens_per_s"], f"{row['cpu_us_per_token']:.1f}", ratio,
-        f"{row['core_share'] * 100:.0f}%", f"{error['p50']:.0f}", f"{error['p99']:.0f}", f"{error['max']:.0f}",
-        f"{row['coalesced_share'] * 100:.2f}%", f"{ttft['p50']:.2f}", f"{ttft['p99']:.2f}", row["failed"],
+        row["streams"], row["server"], row["stack"], f"{row['tokens_per_s']:.0f}", number(row["cpu_us_per_token"], 1),
+        number(row.get("cpu_us_per_token_ratio"), 2), number(row.get("cpu_us_per_own"), 1),
+        number(row.get("cpu_us_per_own_ratio"), 2), f"{row['core_share'] * 100:.0f}%", number(error.get("p50"), 0),
+        number(error.get("p99"), 0), number(error.get("max"), 0),
+        "" if coalesced is None else f"{coalesced * 100:.2f}%", number(ttft.get("p50"), 2), number(ttft.get("p99"), 2),
+        row.get("failed", ""),
     )  # fmt: skip
     return " ".join(f"{cell!s:>{width}}" for cell, (_, width) in zip(cells, COLUMNS, strict=True))
 
 
-def machine() -> dict[str, Any]:
-    """What the figures belong to."""
-    return {"python": sys.version.split()[0], "cores": os.cpu_count(), "kernel": os.uname().release}
+def number(value: float | None, digits: int) -> str:
+    """A number for a table; nothing where there is none."""
+    return "" if value is None else f"{value:.{digits}f}"
 
 
 if __name__ == "__main__":
