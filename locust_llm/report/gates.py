@@ -63,8 +63,9 @@ def figure_text(result: GateResult) -> str:
     interval = result.interval
     if isinstance(interval, NoInterval):
         return f"{value}, n {result.n:,}, no interval: {interval.reason}"
-    low, high = (_number(result.gate, end) for end in (interval.low, interval.high))
-    return f"{value} ({low} to {high} {interval.label}, {interval.batches} batches), n {result.n:,}"
+    low = _number(result.gate, interval.low)
+    span = f"{low} to {_number(result.gate, interval.high)}" if math.isfinite(interval.high) else f"{low} or more"
+    return f"{value} ({span} {interval.label}, {interval.batches} batches), n {result.n:,}"
 
 
 def _quantity(gate: Gate, value: float) -> str:
@@ -74,8 +75,7 @@ def _quantity(gate: Gate, value: float) -> str:
 
 def _number(gate: Gate, value: float) -> str:
     factor = {"us": 1e3, "s": 1e-3, "%": 100.0}.get(gate.unit, 1.0)
-    shown = short(value * factor)
-    return f"{shown:,}" if shown is not None else "above every success"
+    return f"{short(value * factor):,}"
 
 
 # -- plain values --------------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ FIGURES = [
     (result("goodput>=95%", BREACHED, 0.5, NONE), "50 %, n 400, no interval: too short"),
     (
         result("ttft:p95<500ms", UNJUDGED, None, Interval(310.0, math.inf, 12), beyond=True),
-        "above every success, among the failures (310 to above every success within this run, 12 batches), n 400",
+        "above every success, among the failures (310 or more within this run, 12 batches), n 400",
     ),
     (result("x/ttft:p95<500ms", UNJUDGED, None, NONE, n=0), "no figure"),
 ]  # fmt: skip
