@@ -24,9 +24,8 @@ def test_nothing_is_wanted_by_default() -> None:
 
 
 def test_they_are_read() -> None:
-    told = settings(
-        gate=["ttft:p95<500ms", "errors<1%"], slo=["e2e<4s"], slo_preset="mixtral-8x7b", stop_on_errors="20%", strict=True
-    )  # fmt: skip
+    gates = ["ttft:p95<500ms", "errors<1%"]
+    told = settings(gate=gates, slo=["e2e<4s"], slo_preset="mixtral-8x7b", stop_on_errors="20%", strict=True)
     assert told.gate == (parse_gate("ttft:p95<500ms"), parse_gate("errors<1%"))
     assert told.slo == (parse_slo("e2e<4s"), *PRESETS["mixtral-8x7b"])
     assert told.stop_on_errors == 0.2
