@@ -229,7 +229,10 @@ def _connect_any(addresses: list[Any]) -> Any:
         except BaseException:
             socket.close()
             raise
-    raise last
+    try:
+        raise last
+    finally:
+        del last  # it holds this frame
 
 
 def _tunnel(socket: Any, route: Route) -> None:

@@ -109,6 +109,8 @@ class Connection:
             self._account()
             self._collector.remove(self._fd)
             self._socket.close()
+            if self.reply is not None:
+                self.reply.release()
             self.bell.ring()
 
     def _read(self) -> None:
@@ -194,7 +196,7 @@ class Connection:
 
     def _fail(self, error: Exception) -> None:
         if not self.closed:
-            self.error = error
+            self.error = error.with_traceback(None)  # its frames hold this connection
             self.transit.end_ns = time.monotonic_ns()
             self.close()
 

@@ -13,6 +13,7 @@ Everything else goes through llhttp, and a property test holds both ways to the 
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import httptools
 
@@ -42,7 +43,6 @@ class Http1Reply:
         "_between_chunks",
         "_chunked",
         "_end_hint",
-        "_feed",
         "_header_bytes",
         "_parser",
         "ended_ns",
@@ -57,8 +57,7 @@ class Http1Reply:
     )
 
     def __init__(self, end_hint: bytes = b"") -> None:
-        self._parser = httptools.HttpResponseParser(self)
-        self._feed = self._parser.feed_data
+        self._parser: Any = httptools.HttpResponseParser(self)
         self._end_hint = end_hint
         self._header_bytes = 0
         self._at_ns = 0
@@ -98,19 +97,25 @@ class Http1Reply:
 
     def _parse(self, at_ns: int, data: bytes) -> bool:
         """The same for any read, by the parser."""
+        if self._parser is None:
+            self.keep_alive = False  # bytes after the end
+            return False
         self._at_ns = at_ns
         had_headers, had_pieces = self.headers_ns is not None, len(self.inbox)
         try:
-            self._feed(data)
+            self._parser.feed_data(data)
         except httptools.HttpParserError:
             if self.ended_ns is None:
                 raise
             self.keep_alive = False  # bytes that no request asked for, after the end
         # Digits of the next size would not end in CRLF.
         self._between_chunks = self._between_chunks and data[-2:] == b"\r\n"
+        if self.ended_ns is not None:
+            self.release()
+            return True
         if not had_headers:
             return self.headers_ns is not None
-        if self.ended_ns is not None or self.hinted:
+        if self.hinted:
             return True
         pieces = (len(self.inbox) - had_pieces) // 2
         if pieces > 1 and self._began:
@@ -118,6 +123,10 @@ class Http1Reply:
             return True
         self._began = self._began or pieces > 0
         return False
+
+    def release(self) -> None:
+        """Nothing more will be fed: let the parser go, which holds on to this reply as the reply does to it."""
+        self._parser = None
 
     @property
     def begun(self) -> bool:

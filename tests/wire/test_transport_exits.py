@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -234,3 +235,20 @@ def test_nothing_is_left_open_after_any_ending(script: Script) -> None:
         with suppress(Exception):
             client.request(CALL)
         client.close()
+
+
+@pytest.mark.parametrize("script", [case[1] for case in FAILURES], ids=[case[0] for case in FAILURES])
+def test_no_ending_leaves_work_for_the_garbage_collector(script: Script) -> None:
+    """A collection pauses all streams, so what a request made must go by itself."""
+    with Replay(script) as server:
+        client = client_of(server.url, stall_timeout_s=0.05)
+        client.request(CALL)
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(3):
+                client.request(CALL)
+            assert gc.collect() == 0
+        finally:
+            gc.enable()
+            client.close()
