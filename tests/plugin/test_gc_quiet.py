@@ -41,7 +41,7 @@ def test_what_is_there_is_frozen_and_garbage_is_not(quiet: QuietGC) -> None:
 def test_cycles_made_during_a_test_are_still_found(quiet: QuietGC) -> None:
     quiet.start()
     first = weakref.ref(Cycle())
-    for _ in range(3 * THRESHOLDS[0]):
+    for _ in range(2 * THRESHOLDS[0]):
         if first() is None:
             break
         Cycle()
