@@ -4,7 +4,7 @@
 
 Everything runs on the embedded engine's virtual clock: minutes of load in seconds. Search and sweeps use the same rule
 for when a step has seen enough, so that requests can be compared. Two sweeps: ten loads evenly from 1 to 256, as step
-shapes and `start:end:step` options make them (28 users apart), and ten evenly on the logarithmic scale (a factor of 1.85
+shapes and `start:end:step` options make them (28 users apart), and ten evenly on the logarithmic scale (a factor 1.85
 apart). The search ends with gaps of at most 1.21 beside its best step.
 """
 

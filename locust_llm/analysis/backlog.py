@@ -8,8 +8,8 @@ pulls its backlog back, so there the true error is smaller.
 
 The step is "overloaded" as soon as the slope is above 0 by 3 standard errors and above 1 % of the arrivals, and in the
 window's later half alone by 2 and by half as much as in all of it: a queue that only fills to its level slows down, one
-that overflows does not. It is "steady" once the slope's upper bound (2 standard errors) is below 10 % of the arrivals.
-So a rate a few per cent above capacity may pass a short window: the answer's resolution is a matter of time.
+that overflows does not. It is "steady" once the slope's upper bound (2 standard errors) is below 5 % of the arrivals.
+That takes some 600 to 1,400 arrivals; a rate just above capacity (up to 5 %) may still pass.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class BacklogRule:
     residence being the median of the first `first_outcomes` requests of the step that ended.
     """
 
-    resolution: float = 0.1
+    resolution: float = 0.05
     least_share: float = 0.01
     overload_errors: float = 3.0
     later_errors: float = 2.0
@@ -53,7 +53,7 @@ class BacklogRule:
     settle_residences: float = 3.0
     least_s: float = 16.0
     least_residences: float = 8.0
-    max_s: float = 600.0
+    max_s: float = 1200.0
 
 
 class BacklogWindow:

@@ -42,8 +42,8 @@ class RateKind(StrEnum):
 class RateVerdict:
     """`sustained_rps`: the highest rate whose backlog did not grow; `overloaded_rps`: the lowest whose did, or that
 
-    could not be shown not to (`notes` say so). None where there was none. `served_rps`: what was served at that rate,
-    the server's capacity as overload shows it.
+    could not be shown not to (`notes` say so). None where there was none. `served_rps`: what was served at that rate
+    while its backlog grew.
     """
 
     kind: RateKind
@@ -79,7 +79,7 @@ class RateSearch:
         complete = bool(results) and spoilt is None and self._next_rate(results) is None
         served = next((step.requests_per_s for step in results if step.load == overloaded), None)
         kind, sentence = _said(sustained, overloaded, served, spoilt, complete)
-        return RateVerdict(kind, sentence, sustained, overloaded, served, complete, _notes(results, sustained, served))
+        return RateVerdict(kind, sentence, sustained, overloaded, served, complete, _notes(results))
 
     def _next_rate(self, results: Sequence[StepResult]) -> float | None:
         sustained, overloaded = _bounds(results)
@@ -106,18 +106,12 @@ def _spoilt(step: StepResult) -> StepResult | None:
     return step if step.status in (Status.CLIENT_LIMITED, Status.TOO_SHORT) else None
 
 
-def _notes(results: Sequence[StepResult], sustained: float | None, served: float | None) -> tuple[str, ...]:
-    notes = [
+def _notes(results: Sequence[StepResult]) -> tuple[str, ...]:
+    return tuple(
         f"At {step.load:.4g} requests/s it stayed open whether the backlog grows ({step.why}): taken as overloaded."
         for step in results
         if step.status is Status.NOISY
-    ]
-    if sustained is not None and served is not None and sustained > served:
-        notes.append(
-            f"Overloaded, the server served {served:.4g} requests/s: rates between that and {sustained:.4g} may pile "
-            "up too slowly for these windows to show."
-        )
-    return tuple(notes)
+    )
 
 
 def _said(

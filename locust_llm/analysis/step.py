@@ -110,6 +110,13 @@ class StepResult:
     why: str | None = None
 
     @property
+    def little_holds(self) -> bool | None:
+        """Whether `little` is 1, give or take 5 % and the requests that stand across the window's ends."""
+        if self.little is None or not self.outcomes:
+            return None
+        return abs(self.little - 1) <= 0.05 + 1.5 * self.users / self.outcomes
+
+    @property
     def refused_share(self) -> float:
         """Requests that were sent away (429, 503) / outcomes."""
         return self.refused / self.outcomes if self.outcomes else 0.0

@@ -76,7 +76,7 @@ def notes(evidence: Evidence) -> tuple[str, ...]:
         f"At {_users(step.load)} requests in flight are {step.little:.2f} times what Little's law gives from "
         "residence: the window is not steady."
         for step in evidence.steps
-        if step.little is not None and step.outcomes and abs(step.little - 1) > 0.05 + 1.5 * step.users / step.outcomes
+        if step.little_holds is False
     ]
     return tuple(said)
 

@@ -92,13 +92,6 @@ def test_an_undecided_step_counts_as_overloaded_and_says_so() -> None:
     assert "stayed open whether the backlog grows (0.2 ± 0.1)" in verdict.notes[0]
 
 
-def test_a_rate_above_what_overload_serves_is_noted() -> None:
-    results = [judged(3.7, Status.STEADY, 3.7), judged(4.0, Status.OVERLOADED, 3.5)]
-    verdict = RateSearch(20.0).verdict(results)
-    assert (verdict.sustained_rps, verdict.overloaded_rps, verdict.served_rps) == (3.7, 4.0, 3.5)
-    assert "rates between that and 3.7 may pile up" in verdict.notes[0]
-
-
 def test_a_cut_off_search_says_what_it_has() -> None:
     assert RateSearch(20.0).verdict([]).kind is RateKind.UNKNOWN
     verdict = RateSearch(20.0).verdict([judged(1.0, Status.STEADY, 1.0)])
@@ -110,11 +103,11 @@ def test_a_cut_off_search_says_what_it_has() -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", ["slots-11", "linear", "kv"])
 def test_the_rate_that_a_simulated_server_sustains(name: str) -> None:
-    """Within one step of the search and the resolution of a window (10 %) around the server's capacity."""
+    """Below the server's capacity by a step of the search (10 %), above it by a window's resolution (5 %) at most."""
     profile = next(profile for profile in PROFILES if profile.name == name)
     capacity = capacity_rps(profile)
     for seed in range(5):
         verdict, _ = search_rate(profile.settings, profile.work, RateSearch(100.0), seed)
         assert verdict.kind is RateKind.FOUND
         assert verdict.sustained_rps is not None
-        assert 0.8 * capacity <= verdict.sustained_rps <= 1.1 * capacity
+        assert 0.82 * capacity <= verdict.sustained_rps <= 1.07 * capacity

@@ -45,6 +45,7 @@ def test_a_plain_window() -> None:
     assert (result.users, result.outcomes, result.succeeded, result.requests_per_s) == (2.0, 32, 32, 2.0)
     assert result.in_flight.value == 2.0
     assert result.little == pytest.approx(1.0)
+    assert result.little_holds
     assert result.tpot_ms.value == pytest.approx(950 / 49)
     assert result.decoding.value == pytest.approx(100 * 0.95 / 49)
     assert (result.residence_s, result.p95_residence_s) == (1.0, 1.0)
@@ -105,6 +106,7 @@ def test_nothing_ended() -> None:
 def test_littles_check_sees_requests_that_are_not_told() -> None:
     result = measured(two_users(20)[::2], steady(20), 4.0, 20.0)
     assert result.little == pytest.approx(2.0)
+    assert result.little_holds is False
 
 
 def test_an_interval_needs_ten_batches_of_twice_the_p95_residence() -> None:
