@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from locust_llm.wire.collector import Collector
 
+HORIZON_NS = 1_000_000_000
+"""Alarms are set no further ahead, since those of sleeps that ended earlier stay in the collector's heap till then."""
+
 
 class Bell:
     """One greenlet's bell; its alarms are the collector's, so that no timer is made for each sleep."""
@@ -33,11 +36,18 @@ class Bell:
         if self._rung:
             self._rung = False
             return True
-        if until_ns is not None and until_ns <= time.monotonic_ns():
-            return False
+        if until_ns is None:
+            return self._sleep(None)
+        while (now_ns := time.monotonic_ns()) < until_ns:
+            if self._sleep(min(until_ns, now_ns + HORIZON_NS)):
+                return True
+        return False
+
+    def _sleep(self, alarm_ns: int | None) -> bool:
+        """Until somebody rings (True) or the alarm does."""
         sleeper = self._sleeper = self._collector.sleeper()
-        if until_ns is not None:
-            self._collector.set_alarm(until_ns, self, sleeper)
+        if alarm_ns is not None:
+            self._collector.set_alarm(alarm_ns, self, sleeper)
         try:
             rung: bool = sleeper.get()
             return rung

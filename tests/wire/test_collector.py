@@ -207,6 +207,21 @@ def test_an_alarm_of_an_earlier_sleep_wakes_nobody(own: Collector) -> None:
     assert bell.wait(time.monotonic_ns() + 10_000 * MS), "the first sleep's alarm ended the second sleep"
 
 
+def test_alarms_of_sleeps_that_are_over_do_not_pile_up(own: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request may wait for its headers for minutes, and seldom does."""
+    monkeypatch.setattr("locust_llm.wire.bell.HORIZON_NS", 30 * MS)
+    bell = Bell(own)
+    hour_ns = 3_600_000 * MS
+    for _ in range(20):
+        own.loop.run_callback(bell.ring)
+        assert bell.wait(time.monotonic_ns() + hour_ns)
+    assert len(own._alarms) == 20
+    gevent.sleep(0.06)
+    assert own._alarms == []
+    gevent.spawn_later(0.1, bell.ring)
+    assert bell.wait(time.monotonic_ns() + hour_ns), "beyond the horizon the sleep goes on"
+
+
 def test_alarms_ring_in_order(own: Collector) -> None:
     rung: list[int] = []
     now_ns = time.monotonic_ns()
