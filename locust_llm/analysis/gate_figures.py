@@ -16,7 +16,7 @@ from locust_llm.analysis.run_intervals import (
     share_interval,
     tokens_between,
 )
-from locust_llm.measure.blocks import KEPT, Block
+from locust_llm.measure.blocks import KEPT, Block, Blocks
 from locust_llm.measure.catalogue import BY_KEY
 from locust_llm.measure.figures import goodput, output_throughput, request_throughput
 from locust_llm.measure.gate import ERRORS, GOODPUT, OUTPUT_THROUGHPUT, REQUEST_THROUGHPUT, Gate
@@ -51,7 +51,8 @@ class Batches:
 
     def parts(self, name: str | None) -> list[Block]:
         """What ended in each batch, of one request name or of all."""
-        return batched(self.stats.blocks(name), self.edges)
+        blocks = self.stats.blocks(name)
+        return batched(blocks if blocks is not None else Blocks(), self.edges)
 
 
 def read(stats: RunStats, gate: Gate, batches: Batches | NoInterval) -> Reading:
@@ -62,6 +63,8 @@ def read(stats: RunStats, gate: Gate, batches: Batches | NoInterval) -> Reading:
         return Reading(None, 0, _NOTHING, f"no request is named {gate.name!r}; there are: {named}")
     if not counts.succeeded and gate.metric != ERRORS:
         return Reading(None, 0, _NOTHING, f"none of {counts.ended} requests succeeded")
+    if not isinstance(batches, NoInterval) and stats.blocks(gate.name) is None:
+        batches = NoInterval("no blocks of time were kept of that name")
     if gate.q is not None:
         return _percentile(stats, gate, gate.q, batches)
     figure = _FIGURES[gate.metric, gate.unit == "%"]

@@ -48,9 +48,10 @@ def steady_edges(stats: RunStats, p95_residence_s: float | None, settle_s: float
         return NoInterval("the run had no steady part in which all users ran")
     begin_s += p95_residence_s + settle_s
     edges = interval_edges(begin_s, max(begin_s, end_s), p95_residence_s)
-    if isinstance(edges, NoInterval):
-        return edges
-    return whole_blocks(stats.blocks().span_s, begin_s, end_s, p95_residence_s)
+    blocks = stats.blocks()
+    if isinstance(edges, NoInterval) or blocks is None:
+        return edges if isinstance(edges, NoInterval) else NoInterval("no blocks of time were kept")
+    return whole_blocks(blocks.span_s, begin_s, end_s, p95_residence_s)
 
 
 def whole_blocks(span_s: int, begin_s: float, end_s: float, p95_residence_s: float) -> Floats | NoInterval:

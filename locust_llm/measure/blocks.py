@@ -1,4 +1,4 @@
-"""Blocks: what ended in each stretch of a run, by request name; for intervals from time batches and for comparisons.
+"""Blocks: what ended in each stretch of a run; for intervals from time batches and for comparisons.
 
 Theory of operation. The requests of one run depend on each other, so what a figure is uncertain by shows only in how
 it scatters from one stretch of time to the next. A block keeps counts, and the samples of TTFT, ITL, TPOT and E2E, of
@@ -10,7 +10,7 @@ depend on what was added alone, not in which process or order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from locust_llm.measure.catalogue import E2E, ITL, TPOT, TTFT
@@ -67,7 +67,7 @@ class Block:
 
 
 class Blocks:
-    """The blocks of one request name, or of all."""
+    """The blocks of a run, or of one request name in it."""
 
     __slots__ = ("_blocks", "span_s")
 
@@ -95,14 +95,6 @@ class Blocks:
         self._coarsen(other.span_s)
         for second, block in other.items():
             self.at(second).merge(block)
-
-    @classmethod
-    def merged(cls, parts: Iterable[Blocks]) -> Blocks:
-        """New blocks with what is in all."""
-        result = cls()
-        for part in parts:
-            result.merge(part)
-        return result
 
     def _coarsen(self, span_s: int) -> None:
         """Join blocks until they are at least `span_s` long."""

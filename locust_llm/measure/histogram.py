@@ -74,6 +74,8 @@ class Histogram:
 
     def add_checked(self, doubles: bytes) -> None:
         """Many samples, as the bytes of a float64 array that has passed `check`. They are kept, not copied."""
+        if not doubles:
+            return
         self._chunks.append(doubles)
         self._waiting += len(doubles) // _DOUBLE
         if self._waiting >= _PENDING:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from locust_llm.measure.blocks import KEPT, Block, Blocks
+from locust_llm.measure.blocks import KEPT, Block
 from locust_llm.measure.catalogue import DISTRIBUTIONS, ITL, TPOT
 from locust_llm.measure.counts import Counts
 from locust_llm.measure.histogram import Histogram, check
@@ -20,21 +20,20 @@ _METRICS: Final[tuple[tuple[str, Callable[[RequestRecord], Any], bool, bool, boo
 
 
 class NameStats:
-    """Counts, histograms and blocks of one request name.
+    """Counts and histograms of one request name.
 
     `lagged` holds the timings that the client's own delay may have touched, `histograms` all others.
     """
 
-    __slots__ = ("blocks", "counts", "histograms", "lagged")
+    __slots__ = ("counts", "histograms", "lagged")
 
     def __init__(self) -> None:
         self.counts = Counts()
         self.histograms: dict[str, Histogram] = {}
         self.lagged: dict[str, Histogram] = {}
-        self.blocks = Blocks()
 
-    def sample(self, record: RequestRecord, block: Block, min_tokens: int) -> bytes | None:
-        """Put the record's samples into the distributions, and into the block it ended in.
+    def sample(self, record: RequestRecord, blocks: Sequence[Block], min_tokens: int) -> bytes | None:
+        """Put the record's samples into the distributions, and into the blocks it ended in.
 
         Returns its gaps when it has some and all are valid: the bytes of a float64 array, which all that keep them
         can share.
@@ -63,7 +62,8 @@ class NameStats:
                 if not pooled:
                     histogram.add(value)
                     if kept:
-                        block.histogram(key).add(value)
+                        for block in blocks:
+                            block.histogram(key).add(value)
                 elif isinstance(value, tuple):
                     histogram.add_weighted(*value)
                 elif len(value):
@@ -72,31 +72,21 @@ class NameStats:
                     histogram.add_checked(doubles)
                     if key == ITL:
                         gaps = doubles
-                        block.histogram(key).add_checked(doubles)
+                        for block in blocks:
+                            block.histogram(key).add_checked(doubles)
             except ValueError:
                 counts.clock_faults += 1
         return gaps
 
-    def pack(self) -> list[Any]:
-        """[histograms, lagged histograms, blocks]; samples that the blocks hold as well do not travel twice.
+    def pack(self) -> list[dict[str, bytes]]:
+        """[histograms, lagged histograms]."""
+        return [_packed(self.histograms), _packed(self.lagged)]
 
-        Lagged ones are the exception: blocks do not keep them apart.
-        """
-        alone = {key: kept for key, kept in self.histograms.items() if key not in KEPT or key in self.lagged}
-        return [_packed(alone), _packed(self.lagged), self.blocks.pack()]
-
-    def merge_packed(self, parts: list[Any]) -> None:
-        """Add what `pack` gave, as far as it is given; whatever stands in the blocks alone counts here too."""
+    def merge_packed(self, parts: list[dict[str, bytes]]) -> None:
+        """Add what `pack` gave, as far as it is given."""
         for mine, packed in zip((self.histograms, self.lagged), parts, strict=False):
             for key, data in packed.items():
                 _histogram(mine, key).merge_packed(data)
-        for packed in parts[2:]:
-            self.blocks.merge_packed(packed)
-            known = parts[0].keys() | parts[1].keys()
-            for _, histograms in packed[1].values():
-                for key, data in histograms.items():
-                    if key not in known:
-                        _histogram(self.histograms, key).merge_packed(data)
 
 
 def _histogram(histograms: dict[str, Histogram], key: str) -> Histogram:

@@ -24,7 +24,7 @@ import msgspec
 
 from locust_llm.measure import metrics, slo
 from locust_llm.measure.arrivals import SECOND_NS
-from locust_llm.measure.blocks import Blocks
+from locust_llm.measure.blocks import Block, Blocks
 from locust_llm.measure.catalogue import BY_KEY
 from locust_llm.measure.counts import Counts, count, count_slo
 from locust_llm.measure.histogram import Histogram
@@ -45,7 +45,8 @@ class RunStats:
     """The figures of one run.
 
     `lag_s`: seconds after which a second of the series counts as complete; None in a worker, which nobody reads.
-    `slos`: the limits that each request has to meet.
+    `slos`: the limits that each request has to meet. `apart`: request names that get blocks of their own (see `blocks`)
+    beside those of all; a day's worth of them is a few hundred kilobytes a name.
     `first_sent_s`, `stopped_s`, `all_running_s`: wall-clock seconds of the run's marks, None until they happen.
     """
 
@@ -56,6 +57,7 @@ class RunStats:
         min_tokens: int = metrics.MIN_TOKENS,
         lag_s: int | None = LOCAL_LAG_S,
         slos: Sequence[slo.Slo] = (),
+        apart: Iterable[str] = (),
     ) -> None:
         self.slos = tuple(slos)
         self.min_tokens = min_tokens
@@ -67,6 +69,8 @@ class RunStats:
         self.now_s: int | None = None
         self._live = Live(offset_ns)
         self._names: dict[str, NameStats] = {}
+        self._apart = frozenset(apart)
+        self._blocks: dict[str | None, Blocks] = {}
 
     # -- feeding -------------------------------------------------------------------------------------------------
 
@@ -100,9 +104,10 @@ class RunStats:
         if self.slos:
             drained = self._live.stop_ns is not None and record.ended_ns >= self._live.stop_ns
             count_slo(name.counts, record, met, drained=drained)
-        block = name.blocks.at(self._live.second(record.ended_ns))
-        block.count(record.outcome, met)
-        gaps = name.sample(record, block, self.min_tokens)
+        blocks = self._blocks_at(record)
+        for block in blocks:
+            block.count(record.outcome, met)
+        gaps = name.sample(record, blocks, self.min_tokens)
         self._note_sent(record.transit.sent_ns)
         self._live.end(record, name.counts, gaps)
 
@@ -143,6 +148,7 @@ class RunStats:
         self.first_sent_s = self.stopped_s = self.all_running_s = None
         self.reset_s = self._live.second(at_ns) + 1
         self._names = {}
+        self._blocks = {}
         self._live.reset(self.reset_s)
         self.carry(carried)
 
@@ -158,30 +164,34 @@ class RunStats:
     def take_delta(self) -> dict[str, Any]:
         """What came since the last call, as plain values for a message; it is no longer in here afterwards.
 
-        `stats` has [counts, histograms, lagged histograms, blocks] for each of `names`; all but the counts may be
-        missing there, since `detail` holds them packed together with the series.
+        `stats` has [counts, histograms, lagged histograms] for each of `names`; the histograms may be missing there,
+        since `detail` holds them packed together with the series and the blocks.
         """
         names = list(self._names)
         histograms = {name: kept.pack() for name, kept in self._names.items()}
+        blocks = [[name, kept.pack()] for name, kept in self._blocks.items()]
         delta = {
             "names": names,
             "stats": [[kept.counts.pack()] for kept in self._names.values()],
-            "detail": zlib.compress(msgspec.msgpack.encode([histograms, self._live.pack(names)]), 1),
+            "detail": zlib.compress(msgspec.msgpack.encode([histograms, self._live.pack(names), blocks]), 1),
             "marks": [self.first_sent_s, self.stopped_s, self.all_running_s],
         }
         self._names = {}
+        self._blocks = {}
         self._live.clear()
         return delta
 
     def merge_delta(self, delta: dict[str, Any]) -> None:
         """Add what `take_delta` of another RunStats gave: each exactly once, in any order."""
-        histograms, live = msgspec.msgpack.decode(zlib.decompress(delta["detail"]))
+        histograms, live, blocks = msgspec.msgpack.decode(zlib.decompress(delta["detail"]))
         for label, (counts, *parts) in zip(delta["names"], delta["stats"], strict=True):
             name = self._name(label)
             name.counts.merge_packed(counts)
             name.merge_packed(parts)
         for label, parts in histograms.items():
             self._name(label).merge_packed(parts)
+        for name_or_all, packed in blocks:
+            self._blocks.setdefault(name_or_all, Blocks()).merge_packed(packed)
         self._live.merge_packed(live, delta["names"])
         first_sent, stopped, all_running = delta["marks"]
         self.first_sent_s = _of_both(min, self.first_sent_s, first_sent)
@@ -213,9 +223,13 @@ class RunStats:
         parts = [kept.histograms for kept in chosen] + ([kept.lagged for kept in chosen] if lagged else [])
         return Histogram.merged(part[key] for part in parts if key in part)
 
-    def blocks(self, name: str | None = None) -> Blocks:
-        """What ended in each stretch of the run, of one name or of all."""
-        return Blocks.merged(kept.blocks for kept in self._chosen(name))
+    def blocks(self, name: str | None = None) -> Blocks | None:
+        """What ended in each stretch of the run, of all or of one name; None where nobody kept it (see `apart`)."""
+        return self._blocks.get(name)
+
+    def add_blocks(self, name: str | None, blocks: Blocks) -> None:
+        """Add blocks that a run document tells."""
+        self._blocks.setdefault(name, Blocks()).merge(blocks)
 
     def tokens_per_event(self, name: str) -> float:
         """What one output event of this name weighs as long as its request has not told its tokens."""
@@ -237,6 +251,12 @@ class RunStats:
         return None if self.now_s is None else self.now_s - (self.lag_s if self.lag_s is not None else 0)
 
     # -- parts ---------------------------------------------------------------------------------------------------
+
+    def _blocks_at(self, record: RequestRecord) -> list[Block]:
+        """The blocks that a request ended in: that of all, and its name's own."""
+        second = self._live.second(record.ended_ns)
+        keys = (None, record.name) if record.name in self._apart else (None,)
+        return [self._blocks.setdefault(key, Blocks()).at(second) for key in keys]
 
     @property
     def series(self) -> Series:

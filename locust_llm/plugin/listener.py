@@ -66,9 +66,9 @@ class Listener:
         self.stats = self._fresh(0)
         self._follow_resets(environment.stats)
 
-    def begin(self, min_tokens: int, slos: Sequence[Slo] = ()) -> None:
+    def begin(self, min_tokens: int, slos: Sequence[Slo] = (), apart: Sequence[str] = ()) -> None:
         """A test starts: forget the last one."""
-        self.stats = self._fresh(min_tokens, slos)
+        self.stats = self._fresh(min_tokens, slos, apart)
         self.running = set()
         self.health = {}
         self._carried.clear()
@@ -182,10 +182,10 @@ class Listener:
         self.stats.reset(time.monotonic_ns())
         self.health = {}
 
-    def _fresh(self, min_tokens: int, slos: Sequence[Slo] = ()) -> RunStats:
+    def _fresh(self, min_tokens: int, slos: Sequence[Slo] = (), apart: Sequence[str] = ()) -> RunStats:
         lag_s = None if self._worker else REPORT_LAG_S if self._master else LOCAL_LAG_S
         offset_ns = time.time_ns() - time.monotonic_ns()
-        return RunStats(offset_ns, min_tokens=min_tokens, lag_s=lag_s, slos=slos)
+        return RunStats(offset_ns, min_tokens=min_tokens, lag_s=lag_s, slos=slos, apart=apart)
 
 
 def _counts_of(delta: dict[str, Any]) -> list[tuple[str, Counts]]:

@@ -229,7 +229,8 @@ class Session:
         self.over = False
         self.started_wall_s, self.stopped_wall_s = time.time(), None
         self.lost = {}
-        self.listener.begin(self.settings.min_tokens, self.settings.slo)
+        gated = [gate.name for gate in self.settings.gate if gate.name is not None]
+        self.listener.begin(self.settings.min_tokens, self.settings.slo, gated)
         self.brakes.begin()
         self.gates.begin()
         self.open_load.begin()

@@ -123,14 +123,14 @@ def _name(stats: RunStats, name: str | None) -> dict[str, Any]:
         "summary": {row.metric.key: _summary(row) for row in summary(stats, name)},
         "counts": stats.counts(name).pack(),
     }
+    blocks = stats.blocks(name)  # what ended in each stretch of the run, by column: for intervals and comparisons
+    told["blocks"] = blocks.to_dict() if blocks is not None else None
     if name is not None:
         every = {m.key: stats.histogram(m.key, name) for m in DISTRIBUTIONS}
         sound = {m.key: stats.histogram(m.key, name, lagged=False) for m in DISTRIBUTIONS}
         told["histograms"] = {key: each.to_dict() for key, each in every.items() if each.count}
         # of the requests whose stamps the client's own delay did not touch, where these are not all
         told["untouched"] = {key: sound[key].to_dict() for key in every if sound[key].count != every[key].count}
-        # what ended in each stretch of the run, by column; for intervals and comparisons
-        told["blocks"] = stats.blocks(name).to_dict()
     return told
 
 

@@ -25,8 +25,11 @@ def stats_of(content: Mapping[str, Any]) -> RunStats:
     stats = RunStats(0, min_tokens=marks["min_tokens"], lag_s=0)
     told = [each for each in content["names"] if each["name"] is not None]
     names = [each["name"] for each in told]
-    kept = [[each["counts"], *_packed(each["histograms"], each["untouched"]), _blocks(each)] for each in told]
+    kept = [[each["counts"], *_packed(each["histograms"], each["untouched"])] for each in told]
     stats.merge_delta(RunStats(0).take_delta() | {"names": names, "stats": kept})
+    for each in content["names"]:
+        if each.get("blocks") is not None:  # documents of older versions have none
+            stats.add_blocks(each["name"], Blocks.from_dict(each["blocks"]))
     for mark in ("first_sent_s", "stopped_s", "all_running_s", "reset_s"):
         setattr(stats, mark, marks[mark])
     stats.now_s = marks["complete_s"]
@@ -39,12 +42,6 @@ def _packed(every: Mapping[str, Any], untouched: Mapping[str, Any]) -> tuple[dic
     sound = {key: untouched.get(key, data) for key, data in every.items()}
     touched = {key: _less(every[key], data) for key, data in untouched.items()}
     return _pack(sound), _pack(touched)
-
-
-def _blocks(told: Mapping[str, Any]) -> list[Any]:
-    """The packed blocks of a request name; documents of older versions have none."""
-    blocks = Blocks.from_dict(told["blocks"]) if "blocks" in told else Blocks()
-    return blocks.pack()
 
 
 def _pack(histograms: Mapping[str, Any]) -> dict[str, bytes]:

@@ -13,7 +13,7 @@ from locust_llm.measure.blocks import COUNTS, KEPT, LIMIT, Blocks
 from locust_llm.measure.record import Outcome, RequestRecord
 from locust_llm.measure.slo import parse_slo
 from locust_llm.measure.stats import RunStats
-from tests.measure.build import OFFSET, record
+from tests.measure.build import OFFSET, ns, record
 
 END_MS = 400_000
 
@@ -33,15 +33,17 @@ requests = st.lists(
 
 
 def stats_of(records: list[RequestRecord]) -> RunStats:
-    stats = RunStats(OFFSET, min_tokens=1, slos=[parse_slo("ttft<500ms")])
+    stats = RunStats(OFFSET, min_tokens=1, slos=[parse_slo("ttft<500ms")], apart=["chat", "rag"])
     for each in records:
         stats.started(each.name, each.started_ns)
         stats.add(each)
     return stats
 
 
-def plain(blocks: Blocks) -> dict[str, Any]:
+def plain(blocks: Blocks | None) -> dict[str, Any] | None:
     """What they hold, but the sums of floats, whose last digits depend on the order."""
+    if blocks is None:
+        return None
     told = blocks.to_dict()
     for histograms in told["histograms"]:
         for histogram in histograms.values():
@@ -68,7 +70,7 @@ def test_any_split_and_order_gives_the_same_blocks(records: list[RequestRecord],
 def test_together_they_are_the_run(records: list[RequestRecord]) -> None:
     stats = stats_of(records)
     for name in (None, "chat", "rag"):
-        counts, rows = stats.counts(name), [block for _, block in stats.blocks(name).items()]
+        counts, rows = stats.counts(name), [block for _, block in (stats.blocks(name) or Blocks()).items()]
         told = (counts.succeeded, counts.failed, counts.cancelled, counts.slo_met, counts.slo_missed)
         assert tuple(sum(getattr(block, key) for block in rows) for key in COUNTS) == told
         for key in KEPT:
@@ -80,7 +82,7 @@ def test_together_they_are_the_run(records: list[RequestRecord]) -> None:
 @settings(deadline=None)
 @given(requests)
 def test_they_go_through_json(records: list[RequestRecord]) -> None:
-    blocks = stats_of(records).blocks()
+    blocks = stats_of(records).blocks() or Blocks()
     assert Blocks.from_dict(msgspec.json.decode(msgspec.json.encode(blocks.to_dict()))).to_dict() == blocks.to_dict()
 
 
@@ -100,5 +102,24 @@ def test_their_number_is_bounded_and_their_length_follows_the_run(length_s: int,
 
 def test_a_sample_lies_in_the_block_in_which_its_request_ended() -> None:
     stats = stats_of([record([1500, 1900, 2100], n=3, ended=2200), record([2000, 2500], n=2, ended=3001)])
-    told = [(second - 1_700_000_000, block.histogram("ttft").max) for second, block in stats.blocks().items()]
+    blocks = stats.blocks("chat")
+    assert blocks is not None
+    told = [(second - 1_700_000_000, block.histogram("ttft").max) for second, block in blocks.items()]
     assert told == [(2, 1500.0), (3, 2000.0)]
+
+
+def test_only_names_that_are_wanted_have_blocks_of_their_own() -> None:
+    stats = RunStats(OFFSET, apart=["rag"])
+    for name in ("chat", "rag"):
+        stats.started(name, 0)
+        stats.add(record([100, 120], n=2, name=name))
+    assert stats.blocks("chat") is None
+    assert [
+        sum(block.succeeded for _, block in (stats.blocks(name) or Blocks()).items()) for name in (None, "rag")
+    ] == [2, 1]
+
+
+def test_a_reset_forgets_them() -> None:
+    stats = stats_of([record([100, 120], n=2)])
+    stats.reset(ns(5000))
+    assert stats.blocks() is None

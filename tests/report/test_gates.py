@@ -195,15 +195,18 @@ def test_the_document_holds_gates_slos_and_blocks_and_gives_them_back() -> None:
     assert content["slos"] == ["ttft<150ms"]
     again = view_of(content)
     assert (again.judgement, again.slos) == (judgement, ("ttft<150ms",))
-    assert again.stats.blocks("chat").to_dict() == content["names"][0]["blocks"]
+    blocks = again.stats.blocks()
+    assert blocks is not None
+    assert blocks.to_dict() == content["names"][-1]["blocks"]
+    assert content["names"][0]["blocks"] is None
     assert document(again)["names"] == content["names"]
 
 
 def test_a_document_of_an_older_version_has_none_of_them() -> None:
     content = json.loads(json.dumps(document(view(None))))
-    del content["gates"], content["slos"], content["names"][0]["blocks"]
+    del content["gates"], content["slos"], content["names"][0]["blocks"], content["names"][1]["blocks"]
     again = view_of(content)
-    assert (again.judgement, again.slos, again.stats.blocks().to_dict()["second"]) == (None, (), [])
+    assert (again.judgement, again.slos, again.stats.blocks()) == (None, (), None)
 
 
 def with_slos() -> RunView:
