@@ -123,3 +123,13 @@ def test_a_reset_forgets_them() -> None:
     stats = stats_of([record([100, 120], n=2)])
     stats.reset(ns(5000))
     assert stats.blocks() is None
+
+
+def test_a_sample_that_is_refused_leaves_an_empty_histogram_that_travels() -> None:
+    faulty = record([100, 90], n=2, ended=200)  # a clock that stepped back: ITL and TPOT are negative
+    part, master = stats_of([faulty]), RunStats(OFFSET)
+    master.merge_delta(part.take_delta())
+    blocks = master.blocks()
+    assert blocks is not None
+    ((_, block),) = blocks.items()
+    assert {key: block.histogram(key).max for key in ("ttft", "itl")} == {"ttft": 100.0, "itl": None}
