@@ -121,8 +121,8 @@ class Listener:
 
     def finish(self) -> None:
         """The test is over and drained: every second is complete now."""
-        self.stats.lag_s = 0
         self.tick()
+        self.stats.close()
 
     def stopping(self) -> None:
         """The test was asked to stop: what arrives from now on is drain."""

@@ -79,6 +79,7 @@ export class Chart {
     const visible = this.lines.filter((line) => !this.hidden.has(line.name));
     this.nothing.hidden = !this.seconds.length || this.lines.some((line) => line.data.some((value) => value !== null));
     this.fillLegend();
+    this.plot.dataset.values = String(this.lines.reduce((sum, line) => sum + line.data.filter((v) => v !== null).length, 0));
     this.plot.setAttribute("aria-label", `${this.head.title}: ${this.lines.map((l) => `${l.name} ${l.latest}`).join(", ")}`);
     this.echarts.setOption(
       {

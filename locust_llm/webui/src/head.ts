@@ -50,7 +50,7 @@ export class Headline {
         "span",
         { class: "value" },
         number(figure.value),
-        figure.value === null ? null : element("small", {}, figure.unit),
+        figure.value === null || !figure.unit ? null : element("small", {}, ` ${figure.unit}`),
       ),
       element("span", { class: "note" }, below),
     );

@@ -80,7 +80,10 @@ export class LivePage {
     this.charts.root.hidden = !reply.run;
     this.charts.show(this.series);
     if (!this.framed) this.tables.show(reply.run ? (reply.table.rows ?? []) : [], reply.table.columns);
-    document.documentElement.dataset.second = String(this.series.last ?? "");
+    Object.assign(document.documentElement.dataset, {
+      first: String(this.series.second[0] ?? ""),
+      last: String(this.series.last ?? ""),
+    });
   }
 
   private say(text: string): void {

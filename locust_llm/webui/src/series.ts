@@ -1,13 +1,15 @@
 /** The points that the charts draw: bounded, so that a page left open for a day stays light.
  *
- * Above LIMIT points, neighbours are folded in pairs, all but the newest KEEP: counts and rates exactly, gauges and
- * percentiles to the larger of the two, since a percentile of both cannot be known from two percentiles.
+ * Above LIMIT points, neighbours are folded into points of `grain` seconds, all but the newest KEEP: counts and rates
+ * exactly, gauges and percentiles to the largest, since a percentile of all cannot be known from the percentiles of
+ * parts. The grain doubles when that is not enough, so that the older points stay evenly spread however long the run.
  */
 
 import { VALUES, type Column, type Points, type Value } from "./reply";
 
 export const LIMIT = 2400;
 const KEEP = 600;
+const ROOM = 240;
 const RATES: readonly Value[] = ["output_tps", "input_tps", "req_per_s", "failed_per_s"];
 
 export class Series {
@@ -15,7 +17,11 @@ export class Series {
   span: number[] = [];
   values = Object.fromEntries(VALUES.map((key) => [key, []])) as unknown as Record<Value, Column>;
   errors = new Map<string, number[]>();
-  folded = false;
+  private grain = 1;
+
+  get folded(): boolean {
+    return this.grain > 1;
+  }
 
   get last(): number | null {
     return this.second.at(-1) ?? null;
@@ -24,7 +30,7 @@ export class Series {
   clear(): void {
     this.cut(0);
     this.errors.clear();
-    this.folded = false;
+    this.grain = 1;
   }
 
   /** Add points; those already here from the first new one on are replaced. */
@@ -42,7 +48,7 @@ export class Series {
     for (const [label, counts] of this.errors) {
       counts.push(...(points.errors[label] ?? points.second.map(() => 0)));
     }
-    while (this.second.length > LIMIT) this.fold();
+    if (this.second.length > LIMIT) this.shrink();
   }
 
   /** The second to ask for points after, so that all whose requests may still have been running come again. */
@@ -62,23 +68,46 @@ export class Series {
     }
   }
 
-  private fold(): void {
-    const until = this.second.length - KEEP;
-    const pairs = Math.floor(until / 2);
-    const spans = this.span;
-    const fold = <T>(column: T[], both: (a: T, b: T, i: number) => T): T[] => [
-      ...Array.from({ length: pairs }, (_, k) => both(column[2 * k]!, column[2 * k + 1]!, 2 * k)),
-      ...column.slice(2 * pairs),
-    ];
-    for (const key of VALUES) {
-      this.values[key] = fold(this.values[key], (a, b, i) => {
-        if (a === null || b === null) return a ?? b;
-        return RATES.includes(key) ? (a * spans[i]! + b * spans[i + 1]!) / (spans[i]! + spans[i + 1]!) : Math.max(a, b);
-      });
+  /** Fold until there is room for the next few minutes. */
+  private shrink(): void {
+    this.fold();
+    while (this.second.length > LIMIT - ROOM) {
+      this.grain *= 2;
+      this.fold();
     }
-    for (const [label, counts] of this.errors) this.errors.set(label, fold(counts, (a, b) => a + b));
-    this.span = fold(spans, (a, b) => a + b);
-    this.second = fold(this.second, (a) => a);
-    this.folded = true;
+  }
+
+  private fold(): void {
+    const groups = this.groups();
+    const spans = this.span;
+    const sum = (numbers: number[]): number => numbers.reduce((total, each) => total + each, 0);
+    const fold = <T>(column: T[], join: (part: T[], from: number) => T): T[] =>
+      groups.map(([from, to]) => (to - from === 1 ? column[from]! : join(column.slice(from, to), from)));
+    for (const key of VALUES) {
+      // a rate is never missing: a silent second has 0
+      const mean = (part: Column, from: number): number =>
+        sum(part.map((rate, i) => (rate ?? 0) * spans[from + i]!)) / sum(spans.slice(from, from + part.length));
+      const largest = (part: Column): number | null => {
+        const known = part.filter((value) => value !== null);
+        return known.length ? Math.max(...known) : null;
+      };
+      this.values[key] = fold(this.values[key], RATES.includes(key) ? mean : largest);
+    }
+    for (const [label, counts] of this.errors) this.errors.set(label, fold(counts, sum));
+    this.second = fold(this.second, ([first]) => first!);
+    this.span = fold(spans, sum);
+  }
+
+  /** [from, to) of the points that become one: neighbours of at most `grain` seconds together; the newest stay. */
+  private groups(): [number, number][] {
+    const old = this.second.length - KEEP;
+    const groups: [number, number][] = [];
+    for (let from = 0; from < this.second.length; ) {
+      let to = from + 1;
+      for (let long = this.span[from]!; to < old && (long += this.span[to]!) <= this.grain; ) to++;
+      groups.push([from, to]);
+      from = to;
+    }
+    return groups;
   }
 }
