@@ -111,10 +111,13 @@ class StepResult:
 
     @property
     def little_holds(self) -> bool | None:
-        """Whether `little` is 1, give or take 5 % and the requests that stand across the window's ends."""
-        if self.little is None or not self.outcomes:
+        """Whether `little` is 1, give or take 5 % and the long requests that stand across the window's ends.
+
+        None when fewer than 20 requests ended: then those at the ends decide.
+        """
+        if self.little is None or self.p95_residence_s is None or self.outcomes < 20:
             return None
-        return abs(self.little - 1) <= 0.05 + 1.5 * self.users / self.outcomes
+        return abs(self.little - 1) <= 0.05 + 1.5 * self.p95_residence_s / (self.end_s - self.begin_s)
 
     @property
     def refused_share(self) -> float:
