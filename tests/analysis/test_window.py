@@ -104,9 +104,10 @@ def test_nothing_ended() -> None:
 
 
 def test_littles_check_sees_requests_that_are_not_told() -> None:
-    result = measured(two_users(20)[::2], steady(20), 4.0, 20.0)
+    result = measured(two_users(40)[::2], steady(40), 4.0, 40.0)
     assert result.little == pytest.approx(2.0)
     assert result.little_holds is False
+    assert measured(two_users(20)[::2], steady(20), 4.0, 20.0).little_holds is None, "too few to tell"
 
 
 def test_an_interval_needs_ten_batches_of_twice_the_p95_residence() -> None:
