@@ -6,7 +6,11 @@ BIN := $(VENV)/bin
 ENGINE := .engine
 PIP := -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo demo-ui test test-long lint engine clean help
+WEBUI := locust_llm/webui
+# npm ci takes exactly what the lock file names.
+NPM_READY := $(WEBUI)/node_modules/.package-lock.json
+
+.PHONY: demo demo-ui test test-long lint engine webui webui-check clean help
 
 help:                     ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -46,5 +50,15 @@ lint: $(VENV)/.ready      ## ruff and mypy
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
+$(NPM_READY): $(WEBUI)/package-lock.json
+	npm --prefix $(WEBUI) ci --no-audit --no-fund
+	touch $@
+
+webui: $(NPM_READY)       ## build the page of the LLM tab anew (Node 18+ and npm; users need neither)
+	npm --prefix $(WEBUI) run build
+
+webui-check: $(NPM_READY)  ## its tests, and whether the built page is the one of its sources
+	npm --prefix $(WEBUI) run check
+
 clean:                    ## remove what make made
-	rm -rf $(VENV) $(ENGINE) out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(ENGINE) $(WEBUI)/node_modules out .pytest_cache .mypy_cache .ruff_cache .hypothesis

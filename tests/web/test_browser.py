@@ -47,7 +47,7 @@ def test_the_tab_during_a_run(browser: Browser, tmp_path: Path) -> None:
 def _figures_move(page: Page) -> None:
     frame = llm_frame(page)
     until("all charts draw", lambda: all(values(frame)[chart] > 3 for chart in ALWAYS), page)
-    assert all(colours(frame)[chart] > 50 for chart in ALWAYS)
+    until("the lines are seen", lambda: all(colours(frame)[chart] > 50 for chart in ALWAYS), page)
     assert "No request has failed" in frame.locator("#chart-errors").inner_text()
     before, shown = span(frame), figure(frame, "ttft_p50")
     assert shown.endswith("ms")
@@ -106,7 +106,7 @@ def _theme_is_followed(page: Page) -> None:
     page.reload()
     frame = llm_frame(page)
     assert theme() == "dark"
-    assert all(colours(frame)[chart] > 50 for chart in ALWAYS)
+    until("the lines are seen", lambda: all(colours(frame)[chart] > 50 for chart in ALWAYS), page)
 
 
 def _nothing_is_cut_off(page: Page) -> None:
