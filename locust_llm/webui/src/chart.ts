@@ -20,6 +20,7 @@ export interface Drawn {
   unit: string;
   axis?: 1;
   dashed?: boolean;
+  thick?: boolean;
   stacked?: boolean;
   data: Column;
   latest: string;
@@ -105,7 +106,7 @@ export class Chart {
       areaStyle: line.stacked ? { opacity: 0.35 } : undefined,
       symbol: "none",
       color: line.color,
-      lineStyle: { width: 1.7, type: line.dashed ? [5, 4] : "solid" },
+      lineStyle: { width: line.thick ? 4.5 : 1.7, opacity: line.thick ? 0.6 : 1, type: line.dashed ? [5, 4] : "solid" },
       emphasis: { disabled: true },
       data: points(this.seconds, line.data),
     };

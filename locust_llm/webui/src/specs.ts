@@ -10,6 +10,8 @@ export interface Line {
   /** 1: on the right axis. */
   axis?: 1;
   dashed?: boolean;
+  /** Drawn thick, below the others, since one of them often lies upon it. */
+  thick?: boolean;
 }
 
 export interface Spec {
@@ -62,7 +64,7 @@ export const SPECS: Spec[] = [
     axes: ["users, requests", "age in s"],
     nothing: "No user.",
     lines: [
-      { key: "users", name: "users", color: BLUE, unit: "" },
+      { key: "users", name: "users", color: BLUE, unit: "", thick: true },
       { key: "in_flight", name: "in flight", color: ORANGE, unit: "" },
       { key: "oldest_age_s", name: "age of the oldest (right)", color: PURPLE, unit: "s", axis: 1, dashed: true },
     ],
