@@ -82,14 +82,17 @@ def context_of(browser: Browser, base: str, **how: object) -> Iterator[tuple[Bro
 
 @contextmanager
 def locust_ui(
-    folder: Path, *args: str, locustfile: Path = CHAT, base_path: str = ""
+    folder: Path, *args: str, locustfile: Path = CHAT, base_path: str = "", ready: str = "All users spawned"
 ) -> Iterator[tuple[str, LocustProcess]]:
-    """Locust with its web UI against the embedded engine, the test begun: (URL that ends in a slash, process)."""
+    """Locust with its web UI against the embedded engine, once it said `ready`: (URL that ends in a slash, process).
+
+    The test begins by itself where `args` hold --autostart.
+    """
     port = free_port()
-    argv = ["-f", str(locustfile), "--host", "sim", "--web-host", "127.0.0.1", "--web-port", str(port), "--autostart"]
+    argv = ["-f", str(locustfile), "--host", "sim", "--web-host", "127.0.0.1", "--web-port", str(port)]
     argv += ["--users", "4", "--spawn-rate", "4", "--llm-input-tokens", "50", "--llm-max-tokens", "40", *args]
     with start_locust(argv, cwd=folder) as locust:
-        locust.await_output("All users spawned")
+        locust.await_output(ready)
         yield f"http://127.0.0.1:{port}{base_path}/", locust
 
 

@@ -31,7 +31,7 @@ def open_tab(page: Page, url: str) -> None:
 
 
 def test_the_tab_during_a_run(browser: Browser, tmp_path: Path) -> None:
-    with locust_ui(tmp_path) as (url, _), context_of(browser, url) as (context, _):
+    with locust_ui(tmp_path, "--autostart") as (url, _), context_of(browser, url) as (context, _):
         page = context.new_page()
         open_tab(page, url)
         _figures_move(page)
@@ -163,8 +163,31 @@ def _a_stopped_test_is_final_and_the_next_is_numbered(page: Page, url: str) -> N
     until("it has points of its own", lambda: (now := span(frame)) is not None and now[0] >= last, page)
 
 
+def test_started_from_the_form_on_workers(browser: Browser, tmp_path: Path) -> None:
+    with (
+        locust_ui(tmp_path, "--processes", "2", ready="Starting web interface") as (url, _),
+        context_of(browser, url) as (context, _),
+    ):
+        page = context.new_page()
+        page.goto(f"{url}llm")
+        page.locator("h1", has_text="No test has run yet").wait_for()
+        assert page.locator(".chart").first.is_hidden()
+        page.goto(f"{url}?tab=llm")
+        start = page.get_by_role("button", name="Start")
+        start.wait_for()
+        assert page.locator("#llm-charts").count() == 0  # before a test there are no tabs
+        start.click()
+        frame = llm_frame(page)
+        until("all charts draw", lambda: all(values(frame)[chart] > 0 for chart in ALWAYS), page)
+        assert frame.locator("h1").inner_text() == "Test 1 · running"
+        until("the users of both workers show", lambda: 4 in frame.evaluate(USERS), page)
+
+
+USERS = """async () => (await (await fetch("./llm/series")).json()).points.users"""
+
+
 def test_login_and_base_path(browser: Browser, tmp_path: Path) -> None:
-    args = ("--web-login", "--web-base-path", "/x")
+    args = ("--autostart", "--web-login", "--web-base-path", "/x")
     with (
         locust_ui(tmp_path, *args, locustfile=LOGIN, base_path="/x") as (url, _),
         context_of(browser, url) as (context, _),
