@@ -19,8 +19,19 @@
     tabs.parentElement.after(made);
   };
 
-  new MutationObserver(place).observe(document.documentElement, {
+  // Once a frame is enough, and spares ours a reload while Locust renders its tabs anew.
+  let waiting = false;
+  const placeSoon = () => {
+    if (waiting) return;
+    waiting = true;
+    requestAnimationFrame(() => {
+      waiting = false;
+      place();
+    });
+  };
+
+  new MutationObserver(placeSoon).observe(document.documentElement, {
     childList: true, subtree: true, attributes: true, attributeFilter: ["aria-selected"],
   });
-  place();
+  placeSoon();
 })();

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -93,7 +94,20 @@ def locust_ui(
     argv += ["--users", "4", "--spawn-rate", "4", "--llm-input-tokens", "50", "--llm-max-tokens", "40", *args]
     with start_locust(argv, cwd=folder) as locust:
         locust.await_output(ready)
+        _await_server(port)
         yield f"http://127.0.0.1:{port}{base_path}/", locust
+
+
+def _await_server(port: int) -> None:
+    """Locust says that it starts its web server before it listens."""
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            assert time.monotonic() < deadline, "the web server does not listen"
+            time.sleep(0.05)
 
 
 def until(what: str, holds: Callable[[], bool], page: Page) -> None:
@@ -115,7 +129,7 @@ def llm_frame(page: Page) -> Frame:
 
 def span(frame: Frame | Page) -> tuple[int, int] | None:
     """The first and the last second that the charts show; None while there is none."""
-    first, last = frame.evaluate("() => { const d = document.documentElement.dataset; return [d.first, d.last] }")
+    first, last = frame.evaluate("() => { const d = document.documentElement?.dataset; return [d?.first, d?.last] }")
     return (int(first), int(last)) if first and last else None
 
 

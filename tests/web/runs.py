@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
+from locust_llm.measure.findings import Finding, Severity
 from locust_llm.measure.record import Usage
 from locust_llm.measure.stats import RunStats
 from locust_llm.measure.timeline import Timeline
@@ -62,3 +63,16 @@ def view_of(stats: RunStats, **known: object) -> RunView:
     """A view of it; `known` overrides its other fields."""
     given = {"run": "abc123", "state": "stopped", "target": "https://gateway.example/api/v1", "models": ("tiny",)}
     return RunView(stats, **(given | known))  # type: ignore[arg-type]
+
+
+def hostile_view() -> RunView:
+    """A run all of whose texts are HOSTILE, one name LONG."""
+    return view_of(
+        stats_of(names=(HOSTILE, LONG), fails=lambda number: HOSTILE if number % 5 == 0 else None),
+        models=(HOSTILE,),
+        target=HOSTILE,
+        lost_workers=(HOSTILE,),
+        options={"llm_model": HOSTILE},
+        versions={HOSTILE: HOSTILE},
+        findings=(Finding("x", Severity.ERROR, HOSTILE),),
+    )

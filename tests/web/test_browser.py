@@ -13,7 +13,7 @@ from locust_llm.report.html import html_of
 from locust_llm.report.run import RunView
 from tests.web.browser import chromium, colours, context_of, figure, llm_frame, locust_ui, span, until, values
 from tests.web.login_locustfile import PASSWORD, USER
-from tests.web.runs import HOSTILE, LONG, stats_of, view_of
+from tests.web.runs import hostile_view, stats_of, view_of
 
 LOGIN = Path(__file__).with_name("login_locustfile.py")
 ALWAYS = ("ttft", "itl", "tokens", "load", "e2e")
@@ -40,8 +40,9 @@ def test_the_tab_during_a_run(browser: Browser, tmp_path: Path) -> None:
         _theme_is_followed(page)
         _nothing_is_cut_off(page)
         _downloads_have_the_rows(page, tmp_path)
+        _a_stopped_test_is_final(page)
+        _the_next_is_numbered(page, url)
         _reset_clears(page)
-        _a_stopped_test_is_final_and_the_next_is_numbered(page, url)
 
 
 def _figures_move(page: Page) -> None:
@@ -141,26 +142,34 @@ def _downloads_have_the_rows(page: Page, folder: Path) -> None:
     assert "llm-run" in download.value.path().read_text()
 
 
-def _reset_clears(page: Page) -> None:
+def _a_stopped_test_is_final(page: Page) -> None:
     page.get_by_role("tab", name="LLM").click()
+    frame = llm_frame(page)
+    until("more points than a poll asks for", lambda: span(frame)[1] - span(frame)[0] > 22, page)
+    before, drawn = span(frame), values(frame)
+    page.get_by_role("button", name="Stop").click()
+    until("the test is over", lambda: frame.locator("h1").inner_text() == "Test 1 · stopped", page)
+    assert "PROVISIONAL" not in frame.locator(".marks").inner_text()
+    assert span(frame)[0] == before[0]
+    assert all(values(frame)[chart] >= drawn[chart] for chart in ALWAYS)
+
+
+def _the_next_is_numbered(page: Page, url: str) -> None:
+    frame = llm_frame(page)
+    last = span(frame)[1]
+    assert page.request.post(f"{url}swarm", form={"user_count": "2", "spawn_rate": "2", "host": "sim"}).ok
+    until("the next test shows", lambda: frame.locator("h1").inner_text() == "Test 2 · running", page)
+    until("it has points of its own", lambda: (now := span(frame)) is not None and now[0] >= last, page)
+
+
+def _reset_clears(page: Page) -> None:
+    page.reload()  # Locust shows its buttons for the running test
     frame = llm_frame(page)
     before = span(frame)
     page.get_by_role("button", name="Reset").click()
     until("the charts begin anew", lambda: (now := span(frame)) is None or now[0] > before[0], page)
     until("new points come", lambda: span(frame) is not None, page)
     assert span(frame)[0] >= before[1] - 1
-
-
-def _a_stopped_test_is_final_and_the_next_is_numbered(page: Page, url: str) -> None:
-    frame = llm_frame(page)
-    page.get_by_role("button", name="Stop").click()
-    until("the test is over", lambda: frame.locator("h1").inner_text() == "Test 1 · stopped", page)
-    assert "PROVISIONAL" not in frame.locator(".marks").inner_text()
-    assert values(frame)["ttft"] > 0
-    last = span(frame)[1]
-    assert page.request.post(f"{url}swarm", form={"user_count": "2", "spawn_rate": "2", "host": "sim"}).ok
-    until("the next test shows", lambda: frame.locator("h1").inner_text() == "Test 2 · running", page)
-    until("it has points of its own", lambda: (now := span(frame)) is not None and now[0] >= last, page)
 
 
 def test_started_from_the_form_on_workers(browser: Browser, tmp_path: Path) -> None:
@@ -210,14 +219,10 @@ def test_login_and_base_path(browser: Browser, tmp_path: Path) -> None:
 
 REPORTS = [
     ("no run", lambda: RunView(stats_of(seconds=0)), ()),
-    ("hostile texts", lambda: view_of(stats_of(names=(HOSTILE, LONG), fails=_every_fifth), models=(HOSTILE,)), ALWAYS),
+    ("hostile texts", hostile_view, (*ALWAYS, "errors")),
     ("only failures", lambda: view_of(stats_of(fails=lambda n: f"HTTP {500 + n % 12}")), ("errors", "load")),
     ("long", lambda: view_of(stats_of(seconds=4000, every_s=20)), ALWAYS),
 ]
-
-
-def _every_fifth(number: int) -> str | None:
-    return HOSTILE if number % 5 == 0 else None
 
 
 @pytest.mark.parametrize(("view", "drawn"), [r[1:] for r in REPORTS], ids=[r[0] for r in REPORTS])

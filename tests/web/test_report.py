@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from locust_llm.measure.catalogue import DISTRIBUTIONS
-from locust_llm.measure.findings import Finding, Severity
 from locust_llm.measure.stats import RunStats
 from locust_llm.report.document import document
 from locust_llm.report.html import SCRIPT, asset, html_of, html_report
 from locust_llm.report.run import ProcessLag, RunView
-from tests.web.runs import HOSTILE, LONG, stats_of, view_of
+from tests.web.runs import HOSTILE, LONG, hostile_view, stats_of, view_of
 
 DATA = re.compile(r'<script type="application/json" id="llm-run">(.*?)</script>', re.S)
 
@@ -24,18 +23,6 @@ def data_of(page: str) -> dict[str, Any]:
     (found,) = DATA.findall(page)
     content: dict[str, Any] = json.loads(found)
     return content
-
-
-def hostile_view() -> RunView:
-    return view_of(
-        stats_of(names=(HOSTILE, LONG), fails=lambda number: HOSTILE if number % 5 == 0 else None),
-        models=(HOSTILE,),
-        target=HOSTILE,
-        lost_workers=(HOSTILE,),
-        options={"llm_model": HOSTILE},
-        versions={HOSTILE: HOSTILE},
-        findings=(Finding("x", Severity.ERROR, HOSTILE),),
-    )
 
 
 def test_hostile_texts_stay_in_the_json() -> None:
