@@ -139,7 +139,7 @@ def test_all_links_are_relative(site: Site) -> None:
     assert links
     assert all(link.startswith("./") for link in links)
     assert '"./llm' in asset("tab.js")
-    assert "//" not in re.sub(r"^//.*", "", asset("tab.js"), flags=re.M)
+    assert "//" not in re.sub(r"^\s*//.*", "", asset("tab.js"), flags=re.M)
 
 
 def test_what_other_plugins_put_there_is_kept() -> None:
