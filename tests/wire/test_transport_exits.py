@@ -95,7 +95,7 @@ def test_killed_while_the_name_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> 
     go = gevent.event.Event()
     monkeypatch.setattr(gevent.socket, "getaddrinfo", lambda *_, **__: go.wait() and [])
     with none_left_open():
-        asking = Asking(client_of("http://engine.test"))
+        asking = Asking(client_of("http://never-asked-before.test"))
         gevent.sleep(0.01)
         check_killed(asking.kill(), sent=False)
         go.set()
