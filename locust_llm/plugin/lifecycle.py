@@ -86,7 +86,7 @@ class Lifecycle:
         except ConfigurationError as error:
             logger.error("%s", error)
             if self._master is not None:
-                self._master.dismiss()
+                self._master.turn_away()
             sys.exit(self.session.gates.failure_code)
         finally:
             self._preparing = False

@@ -12,9 +12,11 @@ from __future__ import annotations
 import logging
 import socket
 import time
+from contextlib import suppress
 from typing import Any
 
 import gevent
+import psutil
 from locust.rpc import Message
 
 from locust_llm.plugin.session import Session
@@ -143,6 +145,18 @@ class Master:
             if client_id not in self.runner.clients:
                 self.runner.server.send_to_client(Message("quit", None, client_id))
         self.runner.quit()
+
+    def turn_away(self) -> None:
+        """Dismiss the workers, and end those of `--processes` that are still on their way and could not be told.
+
+        Locust means to interrupt what it forked, but takes a child that still runs for one that has ended; it would
+        go on asking for this master for minutes. Nothing has been measured yet that SIGTERM could lose.
+        """
+        self.dismiss()
+        if self.environment.parsed_options.processes:
+            for child in psutil.Process().children():
+                with suppress(psutil.NoSuchProcess):
+                    child.terminate()
 
     def _present(self) -> set[str]:
         return {client.id for client in self.runner.clients.all if client.state != "missing"}

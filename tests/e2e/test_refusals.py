@@ -120,6 +120,18 @@ def test_d65_a_wrong_model_and_a_wrong_path(folder: Path, stack: ExitStack) -> N
 
 
 @side_by_side
+def test_workers_that_come_too_late_to_be_told_end_too(folder: Path, stack: ExitStack) -> None:
+    late = "import os, time\nos.register_at_fork(after_in_child=lambda: time.sleep(60))\n"
+    (folder / "locustfile.py").write_text(late + CHAT)
+    server = stack.enter_context(Replay(choose=all_posts(LIMITED)))
+    args = ["-f", "locustfile.py", "--headless", "--users", "2", "--llm-model", "m", "--host", server.url]
+    args += ["--processes", "2", "--master-bind-port", str(free_port())]
+    with start_locust(args, cwd=folder, env={"OPENAI_API_KEY": KEY}) as locust:
+        result = locust.wait(30)
+    assert (result.exit_code, result.orphans) == (1, ())
+
+
+@side_by_side
 @pytest.mark.parametrize("mode", ["processes", "cluster"])
 def test_a_master_is_told_and_its_workers_end(folder: Path, stack: ExitStack, mode: str) -> None:
     (folder / "locustfile.py").write_text(CHAT)
