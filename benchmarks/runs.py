@@ -60,12 +60,12 @@ def run_python(plan: Plan) -> dict[str, Any]:
 
 def locust_command(plan: Plan) -> list[str]:
     """`locust`, headless, all users at once; they spread their starts themselves."""
-    users = str(plan.streams)
-    return [
-        "-m", "locust", "-f", str(servers.HERE / "measured_users.py"), "--headless", "--host", plan.url, "-u", users,
-        "-r", users, "--stop-timeout", "10", "--only-summary", "--loglevel", "WARNING", "--llm-model", "m",
-        "--exit-code-on-error", "0",
+    users, file = str(plan.streams), str(servers.HERE / f"{plan.stack}_users.py")
+    command = [
+        "-m", "locust", "-f", file, "--headless", "--host", plan.url, "-u", users,
+        "-r", users, "--stop-timeout", "10", "--only-summary", "--loglevel", "WARNING", "--exit-code-on-error", "0",
     ]  # fmt: skip
+    return [*command, "--llm-model", "m"] if plan.stack == "ours" else command
 
 
 def run_c(plan: Plan, folder: Path) -> dict[str, Any]:

@@ -78,7 +78,7 @@ def read(stats: RunStats, gate: Gate, batches: Batches | NoInterval) -> Reading:
 def _percentile(stats: RunStats, gate: Gate, q: float, batches: Batches | NoInterval) -> Reading:
     metric = BY_KEY[gate.metric]
     whole = stats.histogram(gate.metric, gate.name)
-    infinite = infinite_samples(stats, metric, gate.name, whole.count)
+    infinite = infinite_samples(stats.counts(gate.name), metric, whole.count)
     n = whole.count + infinite
     if not whole.count:
         return Reading(None, 0, _NOTHING, f"no request has a {metric.title}")

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterable
+from struct import Struct
 from typing import Any, Final
 
 import numpy as np
@@ -36,6 +37,8 @@ _PACKS: Final = 32
 _FEW: Final = 8
 _DOUBLE: Final = 8
 _RANK_SLACK: Final = 1e-12
+_BITS: Final = Struct("=qq")
+_DOUBLES: Final = Struct("=dd")
 
 Ints = NDArray[np.int64]
 
@@ -43,7 +46,19 @@ Ints = NDArray[np.int64]
 class Histogram:
     """Counts of samples in 0 … 1e9. `len` is not defined: see `count`."""
 
-    __slots__ = ("_chunks", "_counts", "_index", "_max", "_min", "_packs", "_pending", "_settled", "_sum", "_waiting")
+    __slots__ = (
+        "_chunks",
+        "_counts",
+        "_index",
+        "_max",
+        "_min",
+        "_packs",
+        "_pending",
+        "_ranks",
+        "_settled",
+        "_sum",
+        "_waiting",
+    )
 
     def __init__(self) -> None:
         self._pending: array[float] = array("d")
@@ -52,6 +67,7 @@ class Histogram:
         self._packs: list[bytes] = []
         self._index: Ints | None = None
         self._counts: Ints | None = None
+        self._ranks: Ints | None = None  # the running sum of the counts, while they stay as they are
         self._settled = 0
         self._sum = 0.0
         self._min = math.inf
@@ -87,17 +103,26 @@ class Histogram:
 
     def merge(self, other: Histogram) -> None:
         """Add all samples of `other`, which stays as it is."""
-        if other.count == 0:
-            return
-        self._min = min(self._min, other._min)
-        self._max = max(self._max, other._max)
-        self._sum += other._sum
-        self._settled += other._settled
-        self._pending.extend(other._pending)
-        self._chunks += other._chunks
-        self._waiting += other._waiting
-        if other._index is not None and other._counts is not None:
-            self._absorb(other._index, other._counts)
+        self.merge_all((other,))
+
+    def merge_all(self, others: Iterable[Histogram]) -> None:
+        """Add all samples of many, which stay as they are."""
+        indexes, counts = [], []
+        for other in others:
+            if other.count == 0:
+                continue
+            self._min = min(self._min, other._min)
+            self._max = max(self._max, other._max)
+            self._sum += other._sum
+            self._settled += other._settled
+            self._pending.extend(other._pending)
+            self._chunks += other._chunks
+            self._waiting += other._waiting
+            if other._index is not None and other._counts is not None:
+                indexes.append(other._index)
+                counts.append(other._counts)
+        if indexes:
+            self._absorb_any(np.concatenate(indexes), np.concatenate(counts))
         if len(self._pending) + self._waiting >= _PENDING:
             self._settle()
 
@@ -133,26 +158,23 @@ class Histogram:
 
     def _settle_packs(self) -> None:
         packs, self._packs = self._packs, []
-        indexes, counts = [], []
-        for data in packs:
-            low, high, total, index, number = packed.unpack(data)
-            self._min = min(self._min, low)
-            self._max = max(self._max, high)
-            self._sum += total
-            indexes.append(index)
-            counts.append(number)
-        if len(packs) == 1:
-            self._absorb(indexes[0], counts[0])
-        else:
-            every = np.concatenate(indexes)
-            first = int(every.min())
-            dense = np.bincount(every - first, weights=np.concatenate(counts)).astype(np.int64)  # exact below 2^53
-            held = dense.nonzero()[0]
-            self._absorb(held + first, dense[held])
-        self._settled += sum(int(number.sum()) for number in counts)
+        low, high, total, index, counts = packed.unpack(packs)
+        self._min = min(self._min, low)
+        self._max = max(self._max, high)
+        self._sum += total
+        self._settled += int(counts.sum())
+        self._absorb_any(index, counts)
+
+    def _absorb_any(self, index: Ints, counts: Ints) -> None:
+        """Add buckets in any order, the same ones any number of times."""
+        first = int(index.min())
+        dense = np.bincount(index - first, weights=counts).astype(np.int64)  # exact below 2^53
+        held = dense.nonzero()[0]
+        self._absorb(held + first, dense[held])
 
     def _absorb(self, index: Ints, counts: Ints) -> None:
         """Add buckets; `index` is sorted and holds each number once."""
+        self._ranks = None
         if self._index is None or self._counts is None:
             self._index, self._counts = index.copy(), counts.copy()
             return
@@ -221,7 +243,9 @@ class Histogram:
             return self._max
         assert self._index is not None
         assert self._counts is not None
-        position = int(np.searchsorted(np.cumsum(self._counts), rank))
+        if self._ranks is None:
+            self._ranks = self._counts.cumsum()
+        position = int(self._ranks.searchsorted(rank))
         return min(max(_middle(int(self._index[position])), self._min), self._max)
 
     def count_at_least(self, value: float) -> int:
@@ -258,10 +282,13 @@ class Histogram:
 
     def merge_packed(self, data: bytes) -> None:
         """Add what `pack` of another histogram gave."""
-        if (doubles := packed.few(data)) is not None:
-            self.add_checked(doubles)
-            return
-        self._packs.append(data)
+        self.merge_packs([data])
+
+    def merge_packs(self, many: list[bytes]) -> None:
+        """Add what `pack` of several others gave."""
+        few, others = packed.few_of(many)
+        self.add_checked(few)
+        self._packs += others
         if len(self._packs) >= _PACKS:
             self._settle()
 
@@ -294,8 +321,7 @@ class Histogram:
     def merged(cls, histograms: Iterable[Histogram]) -> Histogram:
         """A new histogram with the samples of all."""
         result = cls()
-        for histogram in histograms:
-            result.merge(histogram)
+        result.merge_all(histograms)
         return result
 
 
@@ -321,5 +347,5 @@ def _number(value: float) -> int:
 def _middle(number: int) -> float:
     if number == _ZERO:
         return 0.0
-    low, high = np.array([number, number + 1], dtype=np.int64) << _SHIFT
-    return float((low.view(np.float64) + high.view(np.float64)) / 2)
+    low, high = _DOUBLES.unpack(_BITS.pack(number << _SHIFT, (number + 1) << _SHIFT))
+    return float((low + high) / 2)

@@ -14,6 +14,9 @@ from locust_llm.measure.record import Clock, RequestRecord
 LAG_LIMIT_NS: Final = 5_000_000
 """A request counts as lagged when its stamps were read, not the kernel's, and this process was later than this."""
 
+REPORTS: Final = 64
+"""Reports that may wait to be taken in."""
+
 _METRICS: Final[tuple[tuple[str, Callable[[RequestRecord], Any], bool, bool, bool], ...]] = tuple(
     (metric.key, metric.of, metric.pooled, metric.timing, metric.key in KEPT) for metric in DISTRIBUTIONS
 )
@@ -22,15 +25,30 @@ _METRICS: Final[tuple[tuple[str, Callable[[RequestRecord], Any], bool, bool, boo
 class NameStats:
     """Counts and histograms of one request name.
 
-    `lagged` holds the timings that the client's own delay may have touched, `histograms` all others.
+    `lagged` holds the timings that the client's own delay may have touched, `histograms` all others. What other
+    processes packed is taken in some reports at a time, or when somebody reads: a master gets it for every name of
+    every worker.
     """
 
-    __slots__ = ("counts", "histograms", "lagged")
+    __slots__ = ("_histograms", "_lagged", "_reports", "counts")
 
     def __init__(self) -> None:
         self.counts = Counts()
-        self.histograms: dict[str, Histogram] = {}
-        self.lagged: dict[str, Histogram] = {}
+        self._histograms: dict[str, Histogram] = {}
+        self._lagged: dict[str, Histogram] = {}
+        self._reports: list[Sequence[dict[str, bytes]]] = []
+
+    @property
+    def histograms(self) -> dict[str, Histogram]:
+        """Metric → samples that the client's own delay has not touched."""
+        self._take_in()
+        return self._histograms
+
+    @property
+    def lagged(self) -> dict[str, Histogram]:
+        """Metric → the timings that it may have touched."""
+        self._take_in()
+        return self._lagged
 
     def sample(self, record: RequestRecord, blocks: Sequence[Block], min_tokens: int) -> bytes | None:
         """Put the record's samples into the distributions, and into the blocks it ended in.
@@ -40,11 +58,11 @@ class NameStats:
         """
         gaps = None
         counts = self.counts
-        plain = self.histograms
+        plain = self._histograms
         timings = plain
         if _lagged(record):
             counts.lagged += 1
-            timings = self.lagged
+            timings = self._lagged
         for key, of, pooled, timing, kept in _METRICS:
             value = of(record)
             if value is None:
@@ -82,18 +100,25 @@ class NameStats:
         """[histograms, lagged histograms]."""
         return [_packed(self.histograms), _packed(self.lagged)]
 
-    def merge_packed(self, parts: list[dict[str, bytes]]) -> None:
-        """Add what `pack` gave, as far as it is given."""
-        for mine, packed in zip((self.histograms, self.lagged), parts, strict=False):
-            for key, data in packed.items():
-                _histogram(mine, key).merge_packed(data)
+    def merge_packed(self, parts: Sequence[dict[str, bytes]]) -> None:
+        """Add what `pack` gave."""
+        self._reports.append(parts)
+        if len(self._reports) >= REPORTS:
+            self._take_in()
 
-
-def _histogram(histograms: dict[str, Histogram], key: str) -> Histogram:
-    found = histograms.get(key)
-    if found is None:
-        found = histograms[key] = Histogram()
-    return found
+    def _take_in(self) -> None:
+        if not self._reports:
+            return
+        reports, self._reports = self._reports, []
+        for place, mine in enumerate((self._histograms, self._lagged)):
+            packs: dict[str, list[bytes]] = {}
+            for parts in reports:
+                for key, data in parts[place].items():
+                    packs.setdefault(key, []).append(data)
+            for key, many in packs.items():
+                if key not in mine:
+                    mine[key] = Histogram()
+                mine[key].merge_packs(many)
 
 
 def _packed(histograms: dict[str, Histogram]) -> dict[str, bytes]:

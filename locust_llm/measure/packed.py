@@ -7,6 +7,7 @@ type that holds all of them; the kind byte tells which types.
 
 from __future__ import annotations
 
+import math
 import struct
 from typing import Any, Final
 
@@ -25,9 +26,10 @@ def pack_few(doubles: bytes) -> bytes:
     return _FEW + doubles
 
 
-def few(packed: bytes) -> bytes | None:
-    """The doubles that `pack_few` packed; None when `pack` made it."""
-    return packed[1:] if packed[:1] == _FEW else None
+def few_of(many: list[bytes]) -> tuple[bytes, list[bytes]]:
+    """(the doubles of all that `pack_few` packed, all that `pack` made)."""
+    doubles = b"".join([data[1:] for data in many if data[0] == _FEW[0]])
+    return doubles, [data for data in many if data[0] != _FEW[0]]
 
 
 def pack(low: float, high: float, total: float, index: Ints, counts: Ints) -> bytes:
@@ -40,13 +42,29 @@ def pack(low: float, high: float, total: float, index: Ints, counts: Ints) -> by
     )
 
 
-def unpack(packed: bytes) -> tuple[float, float, float, Ints, Ints]:
-    """What was given to `pack`."""
-    kind, low, high, total, length, first = _HEADER.unpack_from(packed)
+def unpack(many: list[bytes]) -> tuple[float, float, float, Ints, Ints]:
+    """What was given to `pack` each time, as one: the buckets of all, one after the other."""
+    low, high, total = math.inf, -math.inf, 0.0
+    alike: dict[int, list[tuple[bytes, int, int]]] = {}
+    for data in many:
+        kind, least, most, added, length, first = _HEADER.unpack_from(data)
+        low, high, total = min(low, least), max(high, most), total + added
+        alike.setdefault(kind, []).append((data, length, first))
+    indexes, counts = zip(*(_unpack_alike(kind, group) for kind, group in alike.items()), strict=True)
+    return low, high, total, np.concatenate(indexes), np.concatenate(counts)
+
+
+def _unpack_alike(kind: int, group: list[tuple[bytes, int, int]]) -> tuple[Ints, Ints]:
+    """The buckets of several of one kind: their gaps are summed up in one go, and each put where it begins."""
     gaps_type, counts_type = _TYPES[(kind - 1) // len(_TYPES)], _TYPES[(kind - 1) % len(_TYPES)]
-    gaps = np.frombuffer(packed, gaps_type, length, _HEADER.size)
-    counts = np.frombuffer(packed, counts_type, length, _HEADER.size + gaps.nbytes)
-    return low, high, total, gaps.cumsum(dtype=np.int64) + first, counts.astype(np.int64)
+    begin, width = _HEADER.size, gaps_type.itemsize
+    gaps = np.frombuffer(b"".join([data[begin : begin + length * width] for data, length, _ in group]), gaps_type)
+    counts = np.frombuffer(b"".join([data[begin + length * width :] for data, length, _ in group]), counts_type)
+    lengths = np.array([length for _, length, _ in group])
+    firsts = np.array([first for _, _, first in group])
+    index = gaps.cumsum(dtype=np.int64)
+    index += (firsts - index[lengths.cumsum() - lengths]).repeat(lengths)
+    return index, counts.astype(np.int64)
 
 
 def _narrow(numbers: Ints) -> tuple[bytes, int]:

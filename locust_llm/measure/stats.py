@@ -164,36 +164,31 @@ class RunStats:
     def take_delta(self) -> dict[str, Any]:
         """What came since the last call, as plain values for a message; it is no longer in here afterwards.
 
-        `stats` has [counts, histograms, lagged histograms] for each of `names`; the histograms may be missing there,
-        since `detail` holds them packed together with the series and the blocks.
+        One packed value, since Locust would take longer to pack and unpack thousands of small ones.
         """
         names = list(self._names)
-        histograms = {name: kept.pack() for name, kept in self._names.items()}
-        blocks = [[name, kept.pack()] for name, kept in self._blocks.items()]
-        delta = {
-            "names": names,
-            "stats": [[kept.counts.pack()] for kept in self._names.values()],
-            "detail": zlib.compress(msgspec.msgpack.encode([histograms, self._live.pack(names), blocks]), 1),
-            "marks": [self.first_sent_s, self.stopped_s, self.all_running_s],
-        }
+        parts = [
+            names,
+            [kept.counts.pack() for kept in self._names.values()],
+            [kept.pack() for kept in self._names.values()],
+            self._live.pack(names),
+            [[name, kept.pack()] for name, kept in self._blocks.items()],
+            [self.first_sent_s, self.stopped_s, self.all_running_s],
+        ]
         self._names = {}
         self._blocks = {}
         self._live.clear()
-        return delta
+        return {"packed": zlib.compress(msgspec.msgpack.encode(parts), 1)}
 
     def merge_delta(self, delta: dict[str, Any]) -> None:
         """Add what `take_delta` of another RunStats gave: each exactly once, in any order."""
-        histograms, live, blocks = msgspec.msgpack.decode(zlib.decompress(delta["detail"]))
-        for label, (counts, *parts) in zip(delta["names"], delta["stats"], strict=True):
-            name = self._name(label)
-            name.counts.merge_packed(counts)
-            name.merge_packed(parts)
-        for label, parts in histograms.items():
-            self._name(label).merge_packed(parts)
+        names, counts, histograms, live, blocks, marks = msgspec.msgpack.decode(zlib.decompress(delta["packed"]))
+        for name, numbers, parts in zip(names, counts, histograms, strict=True):
+            self.add_name(name, numbers, parts)
         for name_or_all, packed in blocks:
             self._blocks.setdefault(name_or_all, Blocks()).merge_packed(packed)
-        self._live.merge_packed(live, delta["names"])
-        first_sent, stopped, all_running = delta["marks"]
+        self._live.merge_packed(live, names)
+        first_sent, stopped, all_running = marks
         self.first_sent_s = _of_both(min, self.first_sent_s, first_sent)
         self.stopped_s = _of_both(max, self.stopped_s, stopped)
         self.all_running_s = _of_both(max, self.all_running_s, all_running)
@@ -226,6 +221,12 @@ class RunStats:
     def blocks(self, name: str | None = None) -> Blocks | None:
         """What ended in each stretch of the run, of all or of one name; None where nobody kept it (see `apart`)."""
         return self._blocks.get(name)
+
+    def add_name(self, name: str, counts: dict[str, Any], histograms: Sequence[dict[str, bytes]]) -> None:
+        """Add packed counts, and packed histograms (see `NameStats.pack`), of one name."""
+        kept = self._name(name)
+        kept.counts.merge_packed(counts)
+        kept.merge_packed(histograms)
 
     def add_blocks(self, name: str | None, blocks: Blocks) -> None:
         """Add blocks that a run document tells."""

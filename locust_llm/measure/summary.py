@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from locust_llm.measure.catalogue import DISTRIBUTIONS, Distribution
 
 if TYPE_CHECKING:
+    from locust_llm.measure.counts import Counts
     from locust_llm.measure.stats import RunStats
 
 QUANTILES: Final = (0.5, 0.9, 0.95, 0.99, 0.999)
@@ -63,26 +64,29 @@ def too_few(q: float, n: int) -> bool:
 
 def summary(stats: RunStats, name: str | None = None) -> list[SummaryRow]:
     """A row for each distribution, in the catalogue's order, of one name or of all requests."""
-    return [summary_row(stats, metric, name) for metric in DISTRIBUTIONS]
+    counts = stats.counts(name)
+    return [_row(stats, metric, name, counts) for metric in DISTRIBUTIONS]
 
 
 def summary_row(stats: RunStats, metric: Distribution, name: str | None = None) -> SummaryRow:
     """The row of one distribution."""
+    return _row(stats, metric, name, stats.counts(name))
+
+
+def _row(stats: RunStats, metric: Distribution, name: str | None, counts: Counts) -> SummaryRow:
     histogram = stats.histogram(metric.key, name)
-    infinite = infinite_samples(stats, metric, name, histogram.count)
+    infinite = infinite_samples(counts, metric, histogram.count)
     quantiles = []
     for q in QUANTILES:
-        worst = histogram.percentile_with(infinite, q) if metric.judged else None
+        value = histogram.percentile(q)
+        worst = (histogram.percentile_with(infinite, q) if infinite else value) if metric.judged else None
         beyond = worst == math.inf
-        quantiles.append(
-            Quantile(q, histogram.percentile(q), None if beyond else worst, beyond, too_few(q, histogram.count))
-        )
+        quantiles.append(Quantile(q, value, None if beyond else worst, beyond, too_few(q, histogram.count)))
     return SummaryRow(name, metric, histogram.count, histogram.mean, histogram.min, histogram.max, tuple(quantiles))
 
 
-def infinite_samples(stats: RunStats, metric: Distribution, name: str | None, samples: int) -> int:
+def infinite_samples(counts: Counts, metric: Distribution, samples: int) -> int:
     """How many samples of +∞ the failed requests are worth: one each, or a success's usual number when pooled."""
-    counts = stats.counts(name)
     if not metric.pooled or counts.succeeded == 0:
         return counts.failed
     return round(counts.failed * samples / counts.succeeded)

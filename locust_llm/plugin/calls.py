@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-import gevent
 from locust.exception import LocustError
-from locust.user.task import LOCUST_STATE_STOPPING
 
 from locust_llm.measure.record import Outcome, RequestRecord
-from locust_llm.measure.timeline import Timeline
 from locust_llm.plugin import events
+from locust_llm.plugin.watch import Watch
 from locust_llm.wire.api import APIS, Call, Prompt
 from locust_llm.wire.client import LLMClient
 from locust_llm.wire.embeddings import EMBEDDINGS
@@ -22,12 +19,6 @@ from locust_llm.wire.openai_completions import COMPLETIONS
 
 if TYPE_CHECKING:
     from locust_llm.plugin.user import LLMUser
-
-BUSY = (429, 503, 529)
-PAUSE_S = 1.0
-"""Pause of a user after HTTP 429, 503 or 529 when the server names none."""
-
-PAUSE_STEP_S = 0.25
 
 Messages = str | Sequence[Mapping[str, Any]]
 
@@ -38,7 +29,7 @@ class Answer:
     Use it in a `with` block, as HttpUser's responses with `catch_response=True`; the events fire at its end.
     """
 
-    def __init__(self, record: RequestRecord, watch: _Watch) -> None:
+    def __init__(self, record: RequestRecord, watch: Watch) -> None:
         self.record = record
         self._watch = watch
         self._entered = False
@@ -247,7 +238,7 @@ class UserCalls:
         self, api: str, call: Call, context: Mapping[str, Any] | None, catch_response: bool
     ) -> RequestRecord | Answer:
         self.session.brakes.admit()
-        watch = _Watch(self._user, {**self._user.context(), **(context if context is not None else {})})
+        watch = Watch(self._user, {**self._user.context(), **(context if context is not None else {})})
         idle = self._idle[api]
         client = idle.pop() if idle else self._new_client(api)
         try:
@@ -267,48 +258,3 @@ class UserCalls:
         client = LLMClient(self.session.config_for(self._user.host, api))
         self._clients.append(client)
         return client
-
-
-class _Watch:
-    """Follows one request into the figures and the events.
-
-    A request that is cut off counts at once, since nothing of its task runs after that. One that began in a test that
-    is over by now is in no figures: those of its test have been told, and it is none of the next one's.
-    """
-
-    def __init__(self, user: LLMUser, context: dict[str, Any]) -> None:
-        self._user = user
-        self._session = user.session
-        self._run = user.session.run
-        self._context = context
-
-    def started(self, timeline: Timeline) -> None:
-        """It is handed to the client."""
-        self._timeline = timeline
-        self._session.listener.started(timeline)
-
-    def ended(self, record: RequestRecord) -> None:
-        """Its stream is over."""
-        self._session.listener.left(self._timeline)
-        if record.outcome is Outcome.CANCELLED:
-            self.judged(record)
-
-    def judged(self, record: RequestRecord, exception: BaseException | None = None) -> None:
-        """Its verdict is final: count it, and fire its events."""
-        session = self._session
-        if session.run != self._run:
-            return
-        session.listener.ended(record, self._user.number)
-        events.fire(
-            self._user.environment, record, context=self._context, exception=exception, simulated=session.simulated
-        )
-
-    def pause(self, record: RequestRecord) -> None:
-        """After 429, 503 or 529: wait as long as the server asks, outside every latency, unless the user is stopped."""
-        cap = self._session.settings.retry_after_cap
-        if record.status not in BUSY or cap <= 0:
-            return
-        asked = record.retry_after_s if record.retry_after_s is not None else PAUSE_S
-        until = time.monotonic() + min(asked, cap)
-        while (left := until - time.monotonic()) > 0 and self._user._state != LOCUST_STATE_STOPPING:
-            gevent.sleep(min(left, PAUSE_STEP_S))

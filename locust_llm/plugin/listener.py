@@ -6,21 +6,18 @@ each report exactly once. Nothing is sent per request.
 
 Resets happen exactly when Locust's do: `reset_all` and `clear_all` of the environment's RequestStats are wrapped,
 since the `reset_stats` event fires only on the UI's button. Requests in flight go on and are carried over as started.
-With `--reset-stats` every process resets when spawning is complete; a worker then still owes the master the number of
-requests in flight that its last report had not told, which travels as `carried`.
+With `--reset-stats` every process resets when spawning is complete, each at its own moment.
 """
 
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import gevent
 
-from locust_llm.measure.counts import Counts
 from locust_llm.measure.histogram import Histogram
 from locust_llm.measure.record import Clock, RequestRecord
 from locust_llm.measure.slo import Slo
@@ -61,7 +58,7 @@ class Listener:
         self._worker = worker
         self._master = master
         self._probe = LagProbe()
-        self._carried: Counter[str] = Counter()
+        self._over = False
         self._ticker: gevent.Greenlet | None = None
         self.stats = self._fresh(0)
         self._follow_resets(environment.stats)
@@ -71,7 +68,7 @@ class Listener:
         self.stats = self._fresh(min_tokens, slos, apart)
         self.running = set()
         self.health = {}
-        self._carried.clear()
+        self._over = False
         self._probe.take()
         self._follow_resets(self.environment.stats)
         if self._ticker is None:
@@ -103,6 +100,8 @@ class Listener:
     def _tick_for_ever(self) -> None:
         while True:
             gevent.sleep(TICK_S)
+            if self._over:
+                continue
             self.tick()
             for hear in self.on_tick:
                 hear()
@@ -120,9 +119,10 @@ class Listener:
             self._add_health("master" if self._master else "local", *self._probe.take())
 
     def finish(self) -> None:
-        """The test is over and drained: every second is complete now."""
+        """The test is over and drained: every second is complete now, and no more are added."""
         self.tick()
         self.stats.close()
+        self._over = True
 
     def stopping(self) -> None:
         """The test was asked to stop: what arrives from now on is drain."""
@@ -138,14 +138,12 @@ class Listener:
         """What this worker has not reported yet, as plain values for a message."""
         for timeline in tuple(self.running):
             self.stats.progress(timeline)
-        carried, self._carried = dict(self._carried), Counter()
         lag, cpu = self._probe.take()
-        return {"stats": self.stats.take_delta(), "lag": lag.pack(), "cpu": cpu.pack(), "carried": carried}
+        return {"stats": self.stats.take_delta(), "lag": lag.pack(), "cpu": cpu.pack()}
 
     def merge(self, worker: str, report: dict[str, Any]) -> None:
         """Add a worker's report; each exactly once, in any order."""
         self.stats.merge_delta(report["stats"])
-        self.stats.carry(report["carried"])
         lag_ms, cpu_percent = Histogram(), Histogram()
         lag_ms.merge_packed(report["lag"])
         cpu_percent.merge_packed(report["cpu"])
@@ -176,9 +174,6 @@ class Listener:
         setattr(locust_stats, _OUR_MARK, self)
 
     def _reset(self) -> None:
-        if self._worker:
-            for name, counts in _counts_of(self.stats.take_delta()):
-                self._carried[name] += counts.in_flight
         self.stats.reset(time.monotonic_ns())
         self.health = {}
 
@@ -186,7 +181,3 @@ class Listener:
         lag_s = None if self._worker else REPORT_LAG_S if self._master else LOCAL_LAG_S
         offset_ns = time.time_ns() - time.monotonic_ns()
         return RunStats(offset_ns, min_tokens=min_tokens, lag_s=lag_s, slos=slos, apart=apart)
-
-
-def _counts_of(delta: dict[str, Any]) -> list[tuple[str, Counts]]:
-    return [(name, Counts.unpack(kept[0])) for name, kept in zip(delta["names"], delta["stats"], strict=True)]

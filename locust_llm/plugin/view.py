@@ -6,6 +6,7 @@ import os
 import platform
 import sys
 from collections.abc import Iterator
+from functools import cache
 from importlib import metadata
 from typing import Any
 
@@ -60,6 +61,7 @@ def _stopped(session: Session) -> Iterator[Finding]:
         yield Finding("stopped", Severity.WARNING if brakes.failing else Severity.NOTE, brakes.reason)
 
 
+@cache
 def versions() -> dict[str, str]:
     """Versions of Python, of us and of the packages the figures rest on."""
     return {

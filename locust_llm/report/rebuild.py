@@ -23,11 +23,9 @@ def stats_of(content: Mapping[str, Any]) -> RunStats:
     """The statistics that a document tells; raises KeyError, TypeError or ValueError when parts are missing."""
     marks = content["marks"]
     stats = RunStats(0, min_tokens=marks["min_tokens"], lag_s=0)
-    told = [each for each in content["names"] if each["name"] is not None]
-    names = [each["name"] for each in told]
-    kept = [[each["counts"], *_packed(each["histograms"], each["untouched"])] for each in told]
-    stats.merge_delta(RunStats(0).take_delta() | {"names": names, "stats": kept})
     for each in content["names"]:
+        if each["name"] is not None:
+            stats.add_name(each["name"], each["counts"], _packed(each["histograms"], each["untouched"]))
         if each.get("blocks") is not None:  # documents of older versions have none
             stats.add_blocks(each["name"], Blocks.from_dict(each["blocks"]))
     for mark in ("first_sent_s", "stopped_s", "all_running_s", "reset_s"):

@@ -12,7 +12,7 @@ from locust.env import Environment
 from locust.exception import LocustError
 
 from locust_llm import LLMUser
-from locust_llm.plugin import calls as calls_room
+from locust_llm.plugin import watch as watch_room
 from locust_llm.plugin.events import LLMError
 from locust_llm.plugin.session import session_of
 from tests.replay import DONE, ROLE, STOP, C, End, Exchange, Replay, Script, U, answer, event, stream
@@ -37,7 +37,7 @@ class Heard(list[dict[str, Any]]):
 
 @pytest.fixture
 def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """What `calls` has slept, on a clock that it moves itself."""
+    """What a user has slept, on a clock that it moves itself."""
     slept: list[float] = []
 
     class Clock:
@@ -50,8 +50,8 @@ def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         def sleep(seconds: float) -> None:
             slept.append(seconds)
 
-    monkeypatch.setattr(calls_room, "time", Clock)
-    monkeypatch.setattr(calls_room, "gevent", Sleeper)
+    monkeypatch.setattr(watch_room, "time", Clock)
+    monkeypatch.setattr(watch_room, "gevent", Sleeper)
     return slept
 
 
@@ -227,6 +227,15 @@ def test_d42_the_pause_ends_when_the_user_is_stopped(naps: list[float]) -> None:
     assert naps == []
 
 
+def test_a_server_that_is_gone_is_not_asked_all_the_time(naps: list[float]) -> None:
+    with Replay(ANSWER) as server:
+        user = make(server)
+    record = user.client.chat("Hello")
+    user.client.close()
+    assert record.error == "connect failed: refused"
+    assert sum(naps) == 1.0
+
+
 def test_d70_the_labels_of_failures_are_few() -> None:
     """100 refusals, each with its own numbers and ids, are one row."""
 
@@ -292,6 +301,20 @@ def test_a_request_of_the_last_test_is_none_of_the_next() -> None:
         user.client.close()
     assert counts(user) == (0, 0, 0, 0)
     assert user.environment.stats.total.num_requests == 0
+
+
+def test_no_second_is_added_once_the_test_is_over() -> None:
+    with Replay(ANSWER) as server:
+        user = make(server)
+        user.client.chat("Hello")
+        user.client.close()
+    listener = session_of(user.environment).listener
+    heard: list[None] = []
+    listener.on_tick.append(lambda: heard.append(None))
+    listener.finish()
+    last = listener.stats.complete_s
+    gevent.sleep(2.2)
+    assert (listener.stats.complete_s, heard) == (last, [])
 
 
 # -- as a library --------------------------------------------------------------------------------------------------
