@@ -78,10 +78,8 @@ class KneeSearch:
     def verdict(self, results: Sequence[StepResult]) -> Verdict:
         """What the results say, also of a search that was cut off (then `complete` is False)."""
         steps = ladder(results)
-        probe = next((result for result in results if result.output_factor != 1.0), None)
-        spoilt = results[-1] if results and results[-1].status in (Status.CLIENT_LIMITED, Status.TOO_SHORT) else None
-        complete = bool(steps) and spoilt is None and self._next_load(steps) is None
-        return read(Evidence(steps, spoilt, probe, self.limit, complete, self.slo_target))
+        complete = bool(steps) and spoilt_step(results) is None and self._next_load(steps) is None
+        return read_steps(results, self.limit, complete=complete, slo_target=self.slo_target)
 
     def _next_load(self, steps: Sequence[StepResult]) -> float | None:
         """What the ladder lacks; None when it is complete."""
@@ -119,6 +117,19 @@ def ladder(results: Sequence[StepResult]) -> list[StepResult]:
     useless = (Status.CLIENT_LIMITED, Status.TOO_SHORT)
     kept = {step.load: step for step in results if step.output_factor == 1.0 and step.status not in useless}
     return [kept[load] for load in sorted(kept)]
+
+
+def spoilt_step(results: Sequence[StepResult]) -> StepResult | None:
+    """The last step when it spoilt the search: what lies beyond proves nothing."""
+    return results[-1] if results and results[-1].status in (Status.CLIENT_LIMITED, Status.TOO_SHORT) else None
+
+
+def read_steps(
+    results: Sequence[StepResult], limit: int, *, complete: bool, slo_target: float | None = None
+) -> Verdict:
+    """What steps say, whoever chose them; `complete`: all that were wanted have been run."""
+    probe = next((result for result in results if result.output_factor != 1.0), None)
+    return read(Evidence(ladder(results), spoilt_step(results), probe, limit, complete, slo_target))
 
 
 def best_place(steps: Sequence[StepResult]) -> int:

@@ -48,7 +48,7 @@ def nothing(evidence: Evidence) -> str:
             )
         return f"The step of {_users(spoilt.load)} was too short to judge{why}. Give it more time."
     if evidence.steps and not evidence.complete:
-        return f"The search was cut off at {_users(evidence.steps[-1].load)} before a knee showed."
+        return f"Cut off at {_users(evidence.steps[-1].load)} before a knee showed."
     return "No step had a successful request." if evidence.steps else "No step was run."
 
 
@@ -61,7 +61,7 @@ def _slo(verdict: Verdict) -> str:
 
 def notes(evidence: Evidence) -> tuple[str, ...]:
     """What a reader of the verdict should know of its steps."""
-    said = [] if evidence.complete else ["The search did not come to its end."]
+    said = [] if evidence.complete else ["Not all steps were run."]
     said += [
         f"The step of {_users(step.load)} is {step.status.value}{f': {step.why}' if step.why else ''}."
         for step in evidence.steps

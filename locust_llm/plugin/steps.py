@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import gevent
 
-from locust_llm.analysis.knee import KneeSearch, Step
+from locust_llm.analysis.knee import Step, read_steps
 from locust_llm.analysis.outcomes import Outcomes, ended
 from locust_llm.analysis.steady import Phase, SteadyWindow, WindowRule
 from locust_llm.analysis.step import Asked, Status, StepResult
@@ -61,7 +61,7 @@ class Sweep:
 
     def verdict(self, results: Sequence[StepResult]) -> Verdict:
         """The same reading as of a search."""
-        return KneeSearch(max(self.loads)).verdict(results)
+        return read_steps(results, max(self.loads), complete=len(results) >= len(self.loads))
 
 
 class StepRows:

@@ -152,9 +152,9 @@ def test_a_cut_off_search_says_what_it_has() -> None:
     steps = sweep([1, 2, 4, 8, 16, 32], slots(11))
     early, late = KneeSearch(256).verdict(steps[:3]), KneeSearch(256).verdict(steps)
     assert (early.kind, early.complete) == (VerdictKind.UNKNOWN, False)
-    assert early.sentence == "The search was cut off at 4 users before a knee showed."
+    assert early.sentence == "Cut off at 4 users before a knee showed."
     assert (late.kind, late.complete, late.bracket) == (VerdictKind.KNEE, False, (4, 16))
-    assert "did not come to its end" in late.notes[0]
+    assert "Not all steps were run" in late.notes[0]
     assert KneeSearch(256).verdict([]).sentence == "No step was run."
 
 
