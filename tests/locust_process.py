@@ -134,9 +134,13 @@ def start_locust(
 ) -> LocustProcess:
     """Start `locust *args` in `cwd` with the cleaned environment plus `env`; its output goes to files there.
 
-    Locust's CSV files are written there too, with the prefix CSV_PREFIX, unless `args` are a worker's.
+    Locust's CSV files are written there too, with the prefix CSV_PREFIX, unless `args` are a worker's. A master of
+    `--processes` gets a port of its own, so that several run side by side.
     """
     argv = [str(LOCUST), *args]
+    if "--processes" in args and "--master-bind-port" not in args:
+        port = str(free_port())
+        argv += ["--master-bind-port", port, "--master-port", port]
     if "--worker" not in args and "--csv" not in args:
         argv += ["--csv", CSV_PREFIX]
     with (cwd / f"{name}.stdout").open("wb") as out, (cwd / f"{name}.stderr").open("wb") as err:

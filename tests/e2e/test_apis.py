@@ -13,7 +13,6 @@ import pytest
 from tests.engine.llama import ALIAS, Llama
 from tests.engine.tiny_text import said
 from tests.locust_process import LocustResult, start_locust
-from tests.service import free_port
 from tests.side_by_side import side_by_side
 
 LOCUSTFILE = r"""
@@ -156,8 +155,7 @@ KEYED += ["--llm-api", "messages", "--llm-sim", "--api-key sk-engine", "--llm-ma
 
 @side_by_side
 def test_by_option_with_a_key_that_workers_read_themselves(folder: Path) -> None:
-    port = str(free_port())
-    workers = ["--processes", "1", "--master-bind-port", port, "--master-port", port]
+    workers = ["--processes", "1"]
     with start_locust([*KEYED, *workers], cwd=folder, env={"ANTHROPIC_API_KEY": "sk-engine"}) as locust:
         result = locust.wait()
     assert result.exit_code == 0, result.output

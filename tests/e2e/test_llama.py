@@ -56,8 +56,7 @@ def run(mode: str, args: list[str], folder: Path, server: Llama) -> tuple[Locust
             await_ended(server)
             cluster.master.send_signal(signal.SIGTERM)
             return cluster.wait()
-    port = str(free_port())
-    extra = ["--processes", "2", "--master-bind-port", port, "--master-port", port] if mode == "processes" else []
+    extra = ["--processes", "2"] if mode == "processes" else []
     with start_locust(["-f", "locustfile.py", *args, *extra], cwd=folder) as locust:
         await_ended(server)
         locust.send_signal(signal.SIGTERM)
@@ -120,11 +119,11 @@ def test_the_server_is_killed_and_comes_back(folder: Path, stack: ExitStack, mod
     server = Llama.start(folder, port=port)
     stack.callback(lambda: server.stop())
     locustfile(folder, max_tokens=256)
-    web_port, zmq_port = free_port(), str(free_port())
+    web_port = free_port()
     args = ["-f", "locustfile.py", *options(server.url), "--autostart", "--web-host", "127.0.0.1"]
     args += ["--web-port", str(web_port)]
     if mode == "processes":
-        args += ["--processes", "2", "--master-bind-port", zmq_port, "--master-port", zmq_port]
+        args += ["--processes", "2"]
     args.remove("--headless")
     with start_locust(args, cwd=folder) as locust:
         await_page(locust, web_port)
@@ -174,8 +173,7 @@ def test_a_server_behind_a_key(folder: Path, stack: ExitStack) -> None:
     stack.callback(server.stop)
     locustfile(folder, max_tokens=256)
     args = ["-f", "locustfile.py", *options(f"{server.url}/v1/"), "--llm-api-key-env", "TINY_KEY"]
-    port = str(free_port())
-    args += ["--processes", "1", "--master-bind-port", port, "--master-port", port]
+    args += ["--processes", "1"]
     with start_locust(args, cwd=folder, env={"TINY_KEY": API_KEY}) as locust:
         await_ended(server)
         locust.send_signal(signal.SIGTERM)

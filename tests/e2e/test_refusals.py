@@ -125,7 +125,7 @@ def test_workers_that_come_too_late_to_be_told_end_too(folder: Path, stack: Exit
     (folder / "locustfile.py").write_text(late + CHAT)
     server = stack.enter_context(Replay(choose=all_posts(LIMITED)))
     args = ["-f", "locustfile.py", "--headless", "--users", "2", "--llm-model", "m", "--host", server.url]
-    args += ["--processes", "2", "--master-bind-port", str(free_port())]
+    args += ["--processes", "2"]
     with start_locust(args, cwd=folder, env={"OPENAI_API_KEY": KEY}) as locust:
         result = locust.wait(30)
     assert (result.exit_code, result.orphans) == (1, ())
@@ -148,8 +148,7 @@ def test_a_master_is_told_and_its_workers_end(folder: Path, stack: ExitStack, mo
         result = master.wait(30)
         worker.kill()
     else:
-        port = str(free_port())
-        extra = ["--processes", "2", "--master-bind-port", port, "--master-port", port]
+        extra = ["--processes", "2"]
         with start_locust(["-f", "locustfile.py", *args, *extra], cwd=folder, env={"OPENAI_API_KEY": KEY}) as locust:
             result = locust.wait(30)
     assert result.exit_code == 1

@@ -13,7 +13,6 @@ import pytest
 from tests.locust_process import LocustResult, start_locust
 from tests.plugin.endings import LOCUSTFILE, get_json, running_engine, told_by
 from tests.replay import DONE, ROLE, STOP, C, Exchange, Replay, Script, U, answer, stream
-from tests.service import free_port
 from tests.side_by_side import side_by_side
 
 GOOD = stream((0, ROLE + C("Hi")), (20, C("!") + STOP + U(9, 2) + DONE))
@@ -26,10 +25,9 @@ def run(
 ) -> tuple[LocustResult, dict[str, Any]]:
     """Run it headless to its end; its result, and what it told (see endings.LOCUSTFILE)."""
     (folder / "locustfile.py").write_text(locustfile)
-    port = str(free_port())
     given = ["-f", "locustfile.py", "--headless", "--stop-timeout", "10", *args]
     if workers:
-        given += ["--processes", str(workers), "--master-bind-port", port, "--master-port", port]
+        given += ["--processes", str(workers)]
     with start_locust(given, cwd=folder, env=env) as locust:
         result = locust.wait()
     assert result.orphans == (), result.output

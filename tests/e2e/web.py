@@ -96,10 +96,10 @@ def start_web(
     stack: ExitStack, folder: Path, *args: str, base_path: str = "", env: dict[str, str] | None = None, workers: int = 0
 ) -> Web:
     """Start Locust with its web UI in `folder` (a locustfile.py is there) until `stack` is closed."""
-    port, zmq_port = free_port(), str(free_port())
+    port = free_port()
     given = ["-f", "locustfile.py", "--web-host", "127.0.0.1", "--web-port", str(port), *args]
     if workers:
-        given += ["--processes", str(workers), "--master-bind-port", zmq_port, "--master-port", zmq_port]
+        given += ["--processes", str(workers)]
     if base_path:
         given += ["--web-base-path", base_path]
     locust = stack.enter_context(start_locust(given, cwd=folder, env=env))

@@ -176,8 +176,7 @@ def _start(mode: str, args: list[str], folder: Path) -> LocustProcess | LocustCl
         if "--headless" not in args:
             args = [*args, "--expect-workers", "2"]
         return start_cluster("locustfile.py", args, cwd=folder)
-    port = str(free_port())
-    extra = ["--processes", "2", "--master-bind-port", port, "--master-port", port] if mode == "processes" else []
+    extra = ["--processes", "2"] if mode == "processes" else []
     return start_locust(["-f", "locustfile.py", *args, *extra], cwd=folder)
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from tests.locust_process import LocustProcess, LocustResult, start_locust
 from tests.plugin.endings import LOCUSTFILE
-from tests.service import free_port
 
 FAIL_PERCENT = 20
 
@@ -44,9 +43,8 @@ def gates(*texts: str) -> list[str]:
 
 
 def processes(count: int = 2) -> list[str]:
-    """The options of a Locust with forked workers, on a port of its own."""
-    port = str(free_port())
-    return ["--processes", str(count), "--master-bind-port", port, "--master-port", port]
+    """The options of a Locust with forked workers."""
+    return ["--processes", str(count)]
 
 
 def start(folder: Path, locustfile: str, *args: str, env: dict[str, str] | None = None) -> LocustProcess:

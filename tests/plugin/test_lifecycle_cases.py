@@ -39,9 +39,8 @@ def start_engine(folder: Path, stack: ExitStack, *settings: str) -> Service:
 
 
 def processes(count: int = 2) -> list[str]:
-    """The options of a Locust with forked workers, on a port of its own."""
-    port = str(free_port())
-    return ["--processes", str(count), "--master-bind-port", port, "--master-port", port]
+    """The options of a Locust with forked workers."""
+    return ["--processes", str(count)]
 
 
 def check_whole(told: dict[str, Any], engine: dict[str, Any]) -> None:
