@@ -221,7 +221,7 @@ class UserCalls:
         messages: Sequence[Mapping[str, Any]] | None = None,
         prompt: Prompt | None = None,
     ) -> Call:
-        usual = self.session.call(self._user.host, api)
+        usual = self.session.targets.call(self._user.host, api)
         extra = {**usual.extra, **body}
         return replace(
             usual,
@@ -255,6 +255,6 @@ class UserCalls:
         return record
 
     def _new_client(self, api: str) -> LLMClient:
-        client = LLMClient(self.session.config_for(self._user.host, api))
+        client = LLMClient(self.session.targets.config_for(self._user.host, api))
         self._clients.append(client)
         return client

@@ -201,7 +201,7 @@ class Lifecycle:
         if self.session.lost:
             logger.error("Incomplete run: lost %s.", ", ".join(sorted(self.session.lost)))
             self.environment.process_exit_code = 1
-        elif self.session.hosts() and not self.environment.stats.total.num_requests and not self.runner.errors:
+        elif self.session.targets.hosts() and not self.environment.stats.total.num_requests and not self.runner.errors:
             logger.error("No request was completed in this run.")
             self.environment.process_exit_code = 1
 

@@ -67,7 +67,7 @@ class Master:
         asked = self._present()
         for client_id in asked:
             self.runner.send_message(
-                CHECK, {"run": self.session.run, "hosts": self.session.hosts(), "options": ours}, client_id
+                CHECK, {"run": self.session.run, "hosts": self.session.targets.hosts(), "options": ours}, client_id
             )
         deadline = time.monotonic() + (self.session.settings.connect_timeout or MARGIN_S) + MARGIN_S
         while (asked & self._present()) - self._checked.keys() and time.monotonic() < deadline:

@@ -6,10 +6,7 @@
 
 from __future__ import annotations
 
-import itertools
-import json
 import logging
-import shlex
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -22,26 +19,15 @@ from locust_llm.analysis.step import StepResult
 from locust_llm.measure.stats import RunStats
 from locust_llm.plugin import rows
 from locust_llm.plugin.brakes import Brakes
-from locust_llm.plugin.engine import EmbeddedEngine
 from locust_llm.plugin.gates import Gates
 from locust_llm.plugin.listener import Listener
 from locust_llm.plugin.open_load import OpenLoad
 from locust_llm.plugin.settings import Settings
 from locust_llm.plugin.steps import StepRows, StepRun
-from locust_llm.wire.api import APIS
-from locust_llm.wire.call import Call
-from locust_llm.wire.client import ClientConfig, LLMClient, Quirks, ssl_context
-from locust_llm.wire.credentials import credentials
-from locust_llm.wire.embeddings import EMBEDDINGS
+from locust_llm.plugin.targets import Targets
 from locust_llm.wire.failures import LABELS
-from locust_llm.wire.preflight import Report, check, reach, warm_up
 from locust_llm.wire.target import (
-    SIM,
     ConfigurationError,
-    environment_value,
-    parse_target,
-    proxy_chooser,
-    without_userinfo,
 )
 from locust_llm.workload.prompts import FixedPrompt, PromptFileError, Prompts, read_prompt_file
 
@@ -60,9 +46,6 @@ class Session:
         self.started_wall_s: float | None = None
         self.stopped_wall_s: float | None = None
         self.lost: dict[str, float] = {}
-        self.models: dict[str, str] = {}
-        self.base_urls: dict[str, str] = {}
-        self.engine_url = ""
         self.listener = Listener(environment, worker=self.is_worker, master=self.is_master)
         self.open_load = OpenLoad(self)
         self.step_rows = StepRows(self)
@@ -70,12 +53,9 @@ class Session:
         self.gates = Gates(self)
         self.steps: StepRun | None = None
         self.on_step: list[Callable[[StepResult], None]] = []
-        self.reports: list[Report] = []
         self.prompts: Callable[[], str] = Prompts()
+        self.targets = Targets(self)
         self._users = 0
-        self._engine: EmbeddedEngine | None = None
-        self._quirks = Quirks()
-        self._configs: dict[tuple[str | None, str], ClientConfig] = {}
         rows.keep_metrics_apart(environment.stats)
 
     # -- before a test: local or master ------------------------------------------------------------------------
@@ -93,126 +73,25 @@ class Session:
     @property
     def simulated(self) -> bool:
         """Whether the embedded engine answers."""
-        return bool(self.engine_url)
+        return self.targets.simulated
 
     @property
     def stats(self) -> RunStats:
         """The figures of the running or last test; in a worker, what it has not reported yet."""
         return self.listener.stats
 
-    @property
-    def target_url(self) -> str:
-        """Where requests go: the endpoint's URL, or several joined by commas; '' before the first test."""
-        return ", ".join(dict.fromkeys(report.url for report in self.reports))
-
-    @property
-    def engine_command(self) -> tuple[str, ...]:
-        """What started the embedded engine; empty when a real endpoint answers."""
-        return self._engine.command if self._engine is not None and self.simulated else ()
-
-    def hosts(self) -> list[str | None]:
-        """The hosts that this test's LLM users will ask, as typed; None is the default target."""
-        return list(dict.fromkeys(host for host, _ in self.targets()))
-
-    def targets(self) -> list[tuple[str | None, str]]:
-        """(host, API) of this test's LLM users; raises ConfigurationError for an API that we do not know."""
-        from locust_llm.plugin.user import LLMUser
-
-        users = [user for user in self.environment.user_classes if issubclass(user, LLMUser)]
-        for user in users:
-            if user.llm_api and user.llm_api not in APIS:
-                raise ConfigurationError(f"{user.__name__}.llm_api is {user.llm_api!r}: give one of {', '.join(APIS)}")
-        return list(
-            dict.fromkeys(
-                (self.environment.host or user.host or None, user.llm_api or self.settings.api) for user in users
-            )
-        )
-
     def prepare(self) -> None:
         """Settle target, key and model, and check them by one small request each; raises ConfigurationError."""
         self.run = uuid.uuid4().hex[:8]
         self.settings = Settings.parse(self.environment.parsed_options)
-        self._configs.clear()
-        self._quirks = Quirks()
-        self.reports = []
         self.open_load.check()
         self.gates.check()
-        self.models = {}
         self._make_prompts()
-        self._settle_target()
-        for host, api in self.targets():
-            self._check(host, api)
+        self.targets.settle(self._make_prompts)
         options = self.environment.parsed_options
         if options is not None:
             options.llm_run = self.run
-            options.llm_resolved_models = json.dumps(self.models)
-            options.llm_base_urls = json.dumps(self.base_urls)
-            options.llm_engine_url = self.engine_url
-            options.llm_usage_refused = not self._quirks.include_usage
-
-    def _settle_target(self) -> None:
-        """Find the default target; start the embedded engine where it is wanted, and put its URL in place of `sim`."""
-        typed = (self.environment.host or "").strip()
-        if without_userinfo(typed) != typed:  # refused below; the web UI's pages show the host
-            self._set_host(without_userinfo(typed))
-            parse_target(typed)
-        variables = {api: APIS[api].access.base_url for host, api in self.targets() if host is None}
-        self.base_urls = {api: url for api, name in variables.items() if (url := environment_value(name))}
-        unset = [api for api in variables if api not in self.base_urls]
-        self.engine_url = ""
-        own_url = self._engine.url if self._engine is not None else SIM
-        if {SIM, own_url} & {typed, *self.hosts()} or unset:
-            if unset:
-                self.gates.refuse_default()
-            if self._engine is None or not self._engine.running:
-                self._engine = EmbeddedEngine(_words(self.settings.sim))
-            self.engine_url = self._engine.url
-            self.base_urls |= dict.fromkeys(unset, self.engine_url)
-            if unset:
-                names = " and no ".join(dict.fromkeys(variables[api] for api in unset))
-                logger.warning("No --host and no %s: using the embedded engine. All figures are SIMULATED.", names)
-            else:
-                logger.warning("Using the embedded engine. All figures are SIMULATED.")
-            if typed in (SIM, own_url):
-                self._set_host(self.engine_url)
-
-    def _set_host(self, host: str) -> None:
-        self.environment.host = host
-        if self.environment.parsed_options is not None:
-            self.environment.parsed_options.host = host
-
-    def _check(self, host: str | None, api: str) -> None:
-        """Preflight and warm-up of one target."""
-        settings = self.settings
-        client = LLMClient(self.config_for(host, api))
-        try:
-            report = check(client, self.call(host, api), send=not settings.no_preflight)
-            self.models[host or ""] = report.model
-            self.reports.append(report)
-            for warning in report.warnings:
-                logger.warning(warning)
-            logger.info(report.sentence)
-            if settings.warmup:
-                records = warm_up(client, self.call(host, api), settings.warmup, self._make_prompts())
-                failed = sum(not record.success for record in records)
-                logger.info("%d warm-up requests, %d of them failed, are in no figure", len(records), failed)
-        finally:
-            client.close()
-
-    def probe(self, hosts: Sequence[str | None]) -> str | None:
-        """In a worker: whether it can send what the master has settled. None, or a sentence on the first host that it
-        does not reach; raises ConfigurationError for a key or a file that is not on this machine."""
-        self._read_settled()
-        apis = dict.fromkeys(api for _, api in self.targets())
-        for host, api in itertools.product(hosts, apis):
-            client = LLMClient(self.config_for(host, api))
-            try:
-                trouble = None if self.settings.no_preflight else reach(client)
-            finally:
-                client.close()
-            if trouble is not None:
-                return trouble
-        return None
+            self.targets.tell(options)
 
     def next_user(self) -> int:
         """A number for a new user, unique over all processes of a run."""
@@ -237,75 +116,20 @@ class Session:
         self.step_rows.begin()
         rows.keep_metrics_apart(self.environment.stats)
 
+    def probe(self, hosts: Sequence[str | None]) -> str | None:
+        """In a worker: whether it can send what the master has settled. None, or a sentence on the first host that it
+        does not reach; raises ConfigurationError for a key or a file that is not on this machine."""
+        self._read_settled()
+        return self.targets.probe(hosts)
+
     def _read_settled(self) -> None:
         """Read what `prepare` settled, here or on the master; the environment's variables where nothing did."""
         options = self.environment.parsed_options
         self.settings = Settings.parse(options)
         self.run = getattr(options, "llm_run", "") or self.run or uuid.uuid4().hex[:8]
-        self.models = json.loads(getattr(options, "llm_resolved_models", "") or "{}") or self.models
-        self.base_urls = json.loads(getattr(options, "llm_base_urls", "") or "{}") or self.base_urls
-        self.engine_url = getattr(options, "llm_engine_url", self.engine_url)
-        self._quirks = Quirks(include_usage=not getattr(options, "llm_usage_refused", False))
-        self._configs.clear()
+        self.targets.read(options)
         LABELS.reset()
         self.prompts = self._make_prompts()
-
-    @property
-    def model(self) -> str:
-        """The model that is asked for; the first one where several targets have each their own."""
-        return next(iter(self.models.values()), self._named_model(self.settings.api))
-
-    def _named_model(self, api: str) -> str:
-        return self.settings.model or environment_value(APIS[api].access.model) or ""
-
-    def call(self, host: str | None, api: str) -> Call:
-        """What every request to a host asks for, by the options and by what preflight found."""
-        settings = self.settings
-        model = self.models.get(host or "", self._named_model(api))
-        if api == EMBEDDINGS.name:
-            return Call(model=model, extra=settings.extra_body, stream=False)
-        extra = dict(settings.extra_body)
-        return Call(
-            model=model,
-            max_tokens=settings.max_tokens,
-            temperature=settings.temperature if settings.temperature >= 0 else None,
-            seed=settings.seed,
-            ignore_eos=settings.ignore_eos,
-            stream=bool(extra.pop("stream", not settings.no_stream)),
-            extra=extra,
-        )
-
-    def config_for(self, host: str | None, api: str) -> ClientConfig:
-        """The client configuration for a host as typed (None: the default target); raises ConfigurationError."""
-        key = (host or None, api)
-        config = self._configs.get(key)
-        if config is None:
-            settings = self.settings
-            access = APIS[api].access
-            url = self.engine_url if host == SIM else host or self._default_url(api)
-            if not url:
-                raise ConfigurationError(f"no endpoint: give --host URL, set {access.base_url}, or use --host sim")
-            config = self._configs[key] = ClientConfig(
-                api=APIS[api],
-                target=parse_target(url, access.root),
-                credentials=credentials(settings.api_key_env or None, access, settings.header),
-                context=ssl_context(settings.ca_cert, insecure=settings.insecure),
-                proxy_for=proxy_chooser(settings.proxy),
-                connect_timeout_s=settings.connect_timeout,
-                stall_timeout_s=settings.stall_timeout,
-                total_timeout_s=settings.timeout,
-                quirks=self._quirks,
-            )
-        return config
-
-    def _default_url(self, api: str) -> str:
-        """Where an API is asked when no host is given; one that no user class is for goes where its family does."""
-        access = APIS[api].access
-        family = [url for known, url in self.base_urls.items() if APIS[known].access is access]
-        settled = [*([self.base_urls[api]] if api in self.base_urls else ()), *family]
-        return (
-            next(iter(settled), None) or environment_value(access.base_url) or next(iter(self.base_urls.values()), "")
-        )
 
     def _make_prompts(self) -> Prompts | FixedPrompt:
         settings = self.settings
@@ -316,13 +140,6 @@ class Session:
             raise ConfigurationError(str(error)) from None
         worker = getattr(self.environment.runner, "worker_index", 0)
         return Prompts(words=settings.input_tokens, run=self.run, worker=worker, seed=settings.seed)
-
-
-def _words(options: str) -> tuple[str, ...]:
-    try:
-        return tuple(shlex.split(options))
-    except ValueError as error:
-        raise ConfigurationError(f"--llm-sim cannot be read as options: {error}") from None
 
 
 _sessions: WeakKeyDictionary[Any, Session] = WeakKeyDictionary()

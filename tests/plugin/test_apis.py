@@ -177,8 +177,8 @@ def test_d64_a_key_and_a_token_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "token")
     user = make("http://127.0.0.1:1", "messages")
     with pytest.raises(ConfigurationError, match="both set"):
-        user.session.config_for("http://127.0.0.1:1", "messages")
-    assert user.session.config_for("http://127.0.0.1:1", "chat").credentials.source == "none"
+        user.session.targets.config_for("http://127.0.0.1:1", "messages")
+    assert user.session.targets.config_for("http://127.0.0.1:1", "chat").credentials.source == "none"
 
 
 # -- targets -------------------------------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ class Cluster:
             run="run1",
             lost={},
             simulated=False,
-            hosts=lambda: ["http://h"],
+            targets=SimpleNamespace(hosts=lambda: ["http://h"]),
             settings=SimpleNamespace(connect_timeout=10.0),
             listener=SimpleNamespace(merge=lambda name, report: self.merged.append((name, report["stats"]))),
         )

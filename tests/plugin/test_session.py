@@ -12,7 +12,7 @@ from locust import HttpUser
 from locust.env import Environment
 
 from locust_llm import LLMUser
-from locust_llm.plugin import session as session_room
+from locust_llm.plugin import targets as targets_room
 from locust_llm.plugin.session import Session, session_of
 from locust_llm.wire.target import ConfigurationError
 
@@ -34,7 +34,7 @@ class FakeEngine:
 @pytest.fixture(autouse=True)
 def _fake_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     FakeEngine.made = []
-    monkeypatch.setattr(session_room, "EmbeddedEngine", FakeEngine)
+    monkeypatch.setattr(targets_room, "EmbeddedEngine", FakeEngine)
     for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY", "OPENAI_MODEL"):
         monkeypatch.delenv(name, raising=False)
 
@@ -55,8 +55,8 @@ def make(host: str | None = None, *classes: Any, own: str | None = None, **optio
 
 def asks(session: Session) -> str:
     """The URL that the first user class asks."""
-    (host, *_) = session.hosts()
-    return session.config_for(host, "chat").url
+    (host, *_) = session.targets.hosts()
+    return session.targets.config_for(host, "chat").url
 
 
 P = "/chat/completions"
@@ -126,14 +126,14 @@ def test_an_engine_that_has_died_is_started_anew() -> None:
     session.prepare()
     FakeEngine.made[0].running = False
     session.prepare()
-    assert session.environment.host == session.engine_url == ENGINE.format(5001)
+    assert session.environment.host == session.targets.engine_url == ENGINE.format(5001)
     assert asks(session).startswith(ENGINE.format(5001))
 
 
 def test_the_options_of_the_engine() -> None:
     session = make("sim", llm_sim="--slots 4 --fault 'slow:1:2'")
     session.prepare()
-    assert session.engine_command == ("sim", "--slots", "4", "--fault", "slow:1:2")
+    assert session.targets.engine_command == ("sim", "--slots", "4", "--fault", "slow:1:2")
     with pytest.raises(ConfigurationError, match="--llm-sim cannot be read"):
         make("sim", llm_sim="--slots '4").prepare()
 
@@ -141,7 +141,7 @@ def test_the_options_of_the_engine() -> None:
 def test_without_llm_users_nothing_is_settled() -> None:
     session = Session(Environment(user_classes=[Plain], parsed_options=Namespace(host=None)))
     session.prepare()
-    assert (session.hosts(), session.reports, session.simulated, FakeEngine.made) == ([], [], False, [])
+    assert (session.targets.hosts(), session.targets.reports, session.simulated, FakeEngine.made) == ([], [], False, [])
     assert session.run
 
 
