@@ -192,11 +192,11 @@ def session(**apis: str | None) -> Session:
 
 def test_an_unknown_api_is_named() -> None:
     with pytest.raises(ConfigurationError, match=r"Utelnet\.llm_api is 'telnet': give one of chat, "):
-        session(telnet=None).targets()
+        session(telnet=None).targets.pairs()
 
 
 def test_each_api_of_a_host_is_a_target() -> None:
-    targets = session(messages="http://a", chat="http://a", embeddings="http://b").targets()
+    targets = session(messages="http://a", chat="http://a", embeddings="http://b").targets.pairs()
     assert targets == [("http://a", "messages"), ("http://a", "chat"), ("http://b", "embeddings")]
 
 
@@ -204,10 +204,10 @@ def test_without_a_host_each_family_has_its_own_default(monkeypatch: pytest.Monk
     monkeypatch.setenv("OPENAI_BASE_URL", "https://openai.test")
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "https://anthropic.test")
     both = session(messages=None, chat=None)
-    both._settle_target()
-    assert both.base_urls == {"messages": "https://anthropic.test", "chat": "https://openai.test"}
+    both.targets._settle_target()
+    assert both.targets.base_urls == {"messages": "https://anthropic.test", "chat": "https://openai.test"}
     assert not both.simulated
-    urls = {api: both.config_for(None, api).url for api in ("chat", "messages", "embeddings", "completions")}
+    urls = {api: both.targets.config_for(None, api).url for api in ("chat", "messages", "embeddings", "completions")}
     assert urls == {
         "chat": "https://openai.test/v1/chat/completions",
         "messages": "https://anthropic.test/v1/messages",
@@ -219,10 +219,10 @@ def test_without_a_host_each_family_has_its_own_default(monkeypatch: pytest.Monk
 def test_without_a_default_of_its_own_an_api_asks_where_the_others_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "https://anthropic.test")
     only = session(messages=None)
-    only._settle_target()
-    assert only.config_for(None, "embeddings").url == "https://anthropic.test/v1/embeddings"
+    only.targets._settle_target()
+    assert only.targets.config_for(None, "embeddings").url == "https://anthropic.test/v1/embeddings"
 
 
 def test_without_any_default_the_variable_is_named() -> None:
     with pytest.raises(ConfigurationError, match="set ANTHROPIC_BASE_URL"):
-        session(messages=None).config_for(None, "messages")
+        session(messages=None).targets.config_for(None, "messages")

@@ -157,7 +157,7 @@ def test_what_workers_are_left_is_plain_and_enough(monkeypatch: pytest.MonkeyPat
     vars(worker.environment.parsed_options).update(sent)
     worker.begin()
     assert asks(worker) == asks(master) == f"http://var/v1{P}"
-    call = worker.call(None, "chat")
+    call = worker.targets.call(None, "chat")
     assert (worker.run, call.model, call.max_tokens) == (master.run, "from-the-variable", 7)
     assert not worker.simulated
 
