@@ -22,11 +22,15 @@ _OURS = ("host", "content-length", "transfer-encoding", "connection", "accept-en
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Header lines to send, the secrets among them, and a masked word on where the key came from."""
+    """Header lines to send, the secrets among them, and a masked word on where the key came from.
+
+    `left_out` names the credentials that were given too and are not sent, since a request carries only one.
+    """
 
     headers: tuple[tuple[str, str], ...]
     secrets: tuple[str, ...]
     source: str
+    left_out: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"Credentials(source={self.source!r})"
@@ -76,7 +80,8 @@ def credentials(key_env: str | None, access: Access, header_lines: Sequence[str]
     theirs = {name.lower() for name, _ in headers}
     headers += [(name, value) for name, value in access.headers if name.lower() not in theirs]
     if own and key_env is None:
-        return Credentials(tuple(headers), _all_forms(secrets), f"--llm-header {own[0]}")
+        usual = tuple(name for name in (access.key, access.token) if name and os.environ.get(name, "").strip())
+        return Credentials(tuple(headers), _all_forms(secrets), f"--llm-header {own[0]}", usual)
     source = key_env or _usual_variable(access)
     key = clean_key(os.environ.get(source, ""), source)
     if not key:
@@ -84,7 +89,7 @@ def credentials(key_env: str | None, access: Access, header_lines: Sequence[str]
     kept = [(name, value) for name, value in headers if name.lower() not in CREDENTIAL_HEADERS]
     bearer = source == access.token or access.key_header == "Authorization"
     kept.append(("Authorization", f"Bearer {key}") if bearer else (access.key_header, key))
-    return Credentials(tuple(kept), _all_forms([*secrets, key]), source)
+    return Credentials(tuple(kept), _all_forms([*secrets, key]), source, tuple(f"--llm-header {name}" for name in own))
 
 
 def _usual_variable(access: Access) -> str:

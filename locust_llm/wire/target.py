@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import urlsplit, urlunsplit
 
-from locust_llm.wire.access import OPENAI
+from locust_llm.wire.access import OPENAI, ROOT
 
 SIM = "sim"
 """What to type as the host to get the embedded engine."""
+
+_VERSION = re.compile(r"/v\d[^/]*(/|\Z)")
 
 API_PATHS = ("chat/completions", "completions", "responses", "messages", "embeddings", "models", "api/chat")
 
@@ -23,10 +26,15 @@ class ConfigurationError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A base URL that has been understood: `root` ends in the API's version segment, `query` is kept as typed."""
+    """A base URL that has been understood: `root` ends in the API's version segment, `query` is kept as typed.
+
+    `other_root` is where the API may stand as well, since a path without a version can mean both (some gateways want
+    `/api/chat/completions`, some `/api/v1/chat/completions`); '' where there is no doubt.
+    """
 
     root: str
     query: str = ""
+    other_root: str = ""
 
     def url(self, path: str) -> str:
         """The URL of an API path such as `chat/completions`."""
@@ -74,10 +82,13 @@ def parse_target(typed: str, root: Callable[[str], str] = OPENAI.root) -> Target
     for known in API_PATHS:
         if path.endswith("/" + known):
             path = path.removesuffix("/" + known)
+            other = ""
             break
     else:
+        other = path + ROOT if path and root is OPENAI.root and not _VERSION.search(path) else ""
         path = root(path)
-    return Target(urlunsplit((parts.scheme, netloc, path, "", "")), parts.query)
+    made = [urlunsplit((parts.scheme, netloc, each, "", "")) for each in (path, other)]
+    return Target(made[0], parts.query, made[1] if other else "")
 
 
 def without_userinfo(typed: str) -> str:
