@@ -30,6 +30,7 @@ from locust_llm.measure.counts import Counts, count, count_slo
 from locust_llm.measure.histogram import Histogram
 from locust_llm.measure.live import Live
 from locust_llm.measure.name_stats import NameStats
+from locust_llm.measure.probe_log import ProbeLog
 from locust_llm.measure.record import RequestRecord
 from locust_llm.measure.series import Point, Series
 from locust_llm.measure.timeline import Timeline
@@ -46,7 +47,8 @@ class RunStats:
 
     `lag_s`: seconds after which a second of the series counts as complete; None in a worker, which nobody reads.
     `slos`: the limits that each request has to meet. `apart`: request names that get blocks of their own (see `blocks`)
-    beside those of all; a day's worth of them is a few hundred kilobytes a name.
+    beside those of all; a day's worth of them is a few hundred kilobytes a name. `probing`: keep `probe`, a few numbers
+    of each request (see `probe_log`).
     `first_sent_s`, `stopped_s`, `all_running_s`: wall-clock seconds of the run's marks, None until they happen.
     """
 
@@ -58,6 +60,7 @@ class RunStats:
         lag_s: int | None = LOCAL_LAG_S,
         slos: Sequence[slo.Slo] = (),
         apart: Iterable[str] = (),
+        probing: bool = False,
     ) -> None:
         self.slos = tuple(slos)
         self.min_tokens = min_tokens
@@ -67,6 +70,8 @@ class RunStats:
         self.all_running_s: float | None = None
         self.reset_s: int | None = None
         self.now_s: int | None = None
+        self.probe = ProbeLog()
+        self._probing = probing
         self._live = Live(offset_ns)
         self._names: dict[str, NameStats] = {}
         self._apart = frozenset(apart)
@@ -110,6 +115,8 @@ class RunStats:
         gaps = name.sample(record, blocks, self.min_tokens)
         self._note_sent(record.transit.sent_ns)
         self._live.end(record, name.counts, gaps)
+        if self._probing:
+            self.probe.add(record, self._live.offset_ns)
 
     def tick(self, now_ns: int, running: Iterable[Timeline], users: int | None = None) -> None:
         """About once a second: the gauges of this second, percentiles of those that are complete, and thinning."""
@@ -149,6 +156,7 @@ class RunStats:
         self.reset_s = self._live.second(at_ns) + 1
         self._names = {}
         self._blocks = {}
+        self.probe.clear()
         self._live.reset(self.reset_s)
         self.carry(carried)
 
@@ -174,20 +182,23 @@ class RunStats:
             self._live.pack(names),
             [[name, kept.pack()] for name, kept in self._blocks.items()],
             [self.first_sent_s, self.stopped_s, self.all_running_s],
+            self.probe.pack(),
         ]
         self._names = {}
         self._blocks = {}
+        self.probe.clear()
         self._live.clear()
         return {"packed": zlib.compress(msgspec.msgpack.encode(parts), 1)}
 
     def merge_delta(self, delta: dict[str, Any]) -> None:
         """Add what `take_delta` of another RunStats gave: each exactly once, in any order."""
-        names, counts, histograms, live, blocks, marks = msgspec.msgpack.decode(zlib.decompress(delta["packed"]))
+        names, counts, histograms, live, blocks, marks, probe = msgspec.msgpack.decode(zlib.decompress(delta["packed"]))
         for name, numbers, parts in zip(names, counts, histograms, strict=True):
             self.add_name(name, numbers, parts)
         for name_or_all, packed in blocks:
             self._blocks.setdefault(name_or_all, Blocks()).merge_packed(packed)
         self._live.merge_packed(live, names)
+        self.probe.merge_packed(probe)
         first_sent, stopped, all_running = marks
         self.first_sent_s = _of_both(min, self.first_sent_s, first_sent)
         self.stopped_s = _of_both(max, self.stopped_s, stopped)

@@ -180,4 +180,5 @@ class Listener:
     def _fresh(self, min_tokens: int, slos: Sequence[Slo] = (), apart: Sequence[str] = ()) -> RunStats:
         lag_s = None if self._worker else REPORT_LAG_S if self._master else LOCAL_LAG_S
         offset_ns = time.time_ns() - time.monotonic_ns()
-        return RunStats(offset_ns, min_tokens=min_tokens, lag_s=lag_s, slos=slos, apart=apart)
+        probing = any(getattr(user, "llm_probe", False) for user in getattr(self.environment, "user_classes", ()))
+        return RunStats(offset_ns, min_tokens=min_tokens, lag_s=lag_s, slos=slos, apart=apart, probing=probing)

@@ -28,6 +28,9 @@ class LLMUser(User):
     """What `self.client.chat` speaks and the target is checked with: `--llm-api`, unless the class names an API here.
     `embeddings` is for users that only embed."""
 
+    llm_probe = False
+    """Whether its requests are a probe, of several lengths: the run then tells what a request's time is made of."""
+
     client: UserCalls
     """Sends this user's requests, one after the other, over one kept connection."""
 
