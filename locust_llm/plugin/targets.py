@@ -11,22 +11,22 @@ import json
 import logging
 import shlex
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from locust_llm.plugin.asking import call_like, client_config, named_model
 from locust_llm.plugin.engine import EmbeddedEngine
 from locust_llm.plugin.settings import Settings
 from locust_llm.wire.api import APIS
 from locust_llm.wire.call import Call
-from locust_llm.wire.client import ClientConfig, LLMClient, Quirks, ssl_context
-from locust_llm.wire.credentials import credentials
-from locust_llm.wire.embeddings import EMBEDDINGS
+from locust_llm.wire.client import ClientConfig, LLMClient, Quirks
 from locust_llm.wire.preflight import Report, check, reach, warm_up
 from locust_llm.wire.target import (
     SIM,
     ConfigurationError,
+    Target,
     environment_value,
     parse_target,
-    proxy_chooser,
     without_userinfo,
 )
 
@@ -44,6 +44,8 @@ class Targets:
         self.environment = session.environment
         self.models: dict[str, str] = {}
         self.base_urls: dict[str, str] = {}
+        self.roots: dict[str, str] = {}
+        """By host as typed: the other place that its path can mean, where preflight found the API there."""
         self.engine_url = ""
         self.reports: list[Report] = []
         self._engine: EmbeddedEngine | None = None
@@ -95,6 +97,7 @@ class Targets:
         self._quirks = Quirks()
         self.reports = []
         self.models = {}
+        self.roots = {}
         self._settle_target()
         for host, api in self.pairs():
             self._check(host, api, prompts)
@@ -103,6 +106,7 @@ class Targets:
         """Leave what was settled in Locust's options, which it sends to the workers."""
         options.llm_resolved_models = json.dumps(self.models)
         options.llm_base_urls = json.dumps(self.base_urls)
+        options.llm_roots = json.dumps(self.roots)
         options.llm_engine_url = self.engine_url
         options.llm_usage_refused = not self._quirks.include_usage
 
@@ -110,6 +114,7 @@ class Targets:
         """Read what `tell` left there, here or on the master; what is known stays where nothing did."""
         self.models = json.loads(getattr(options, "llm_resolved_models", "") or "{}") or self.models
         self.base_urls = json.loads(getattr(options, "llm_base_urls", "") or "{}") or self.base_urls
+        self.roots = json.loads(getattr(options, "llm_roots", "") or json.dumps(self.roots))
         self.engine_url = getattr(options, "llm_engine_url", self.engine_url)
         self._quirks = Quirks(include_usage=not getattr(options, "llm_usage_refused", False))
         self._configs.clear()
@@ -152,16 +157,26 @@ class Targets:
         try:
             report = check(client, self.call(host, api), send=not settings.no_preflight)
             self.models[host or ""] = report.model
+            self._follow(host, api, client, report)
             self.reports.append(report)
             for warning in report.warnings:
                 logger.warning(warning)
             logger.info(report.sentence)
             if settings.warmup:
+                client.close()
+                client = LLMClient(self.config_for(host, api))
                 records = warm_up(client, self.call(host, api), settings.warmup, prompts())
                 failed = sum(not record.success for record in records)
                 logger.info("%d warm-up requests, %d of them failed, are in no figure", len(records), failed)
         finally:
             client.close()
+
+    def _follow(self, host: str | None, api: str, client: LLMClient, report: Report) -> None:
+        """Go where preflight found the API, if that is not where it was thought to be."""
+        found = report.target
+        if found is not None and found.root != client.config.target.root:
+            self.roots[host or ""] = found.root
+            del self._configs[host or None, api]
 
     def probe(self, hosts: Sequence[str | None]) -> str | None:
         """None when every host answers, else a sentence on the first that does not."""
@@ -181,49 +196,23 @@ class Targets:
     @property
     def model(self) -> str:
         """The model that is asked for; the first one where several targets have each their own."""
-        return next(iter(self.models.values()), self._named_model(self._settings.api))
-
-    def _named_model(self, api: str) -> str:
-        return self._settings.model or environment_value(APIS[api].access.model) or ""
+        return next(iter(self.models.values()), named_model(self._settings, self._settings.api))
 
     def call(self, host: str | None, api: str) -> Call:
         """What every request to a host asks for, by the options and by what preflight found."""
-        settings = self._settings
-        model = self.models.get(host or "", self._named_model(api))
-        if api == EMBEDDINGS.name:
-            return Call(model=model, extra=settings.extra_body, stream=False)
-        extra = dict(settings.extra_body)
-        return Call(
-            model=model,
-            max_tokens=settings.max_tokens,
-            temperature=settings.temperature if settings.temperature >= 0 else None,
-            seed=settings.seed,
-            ignore_eos=settings.ignore_eos,
-            stream=bool(extra.pop("stream", not settings.no_stream)),
-            extra=extra,
-        )
+        return call_like(self._settings, api, self.models.get(host or "", named_model(self._settings, api)))
 
     def config_for(self, host: str | None, api: str) -> ClientConfig:
         """The client configuration for a host as typed (None: the default target); raises ConfigurationError."""
         key = (host or None, api)
         config = self._configs.get(key)
         if config is None:
-            settings = self._settings
-            access = APIS[api].access
             url = self.engine_url if host == SIM else host or self._default_url(api)
-            if not url:
-                raise ConfigurationError(f"no endpoint: give --host URL, set {access.base_url}, or use --host sim")
-            config = self._configs[key] = ClientConfig(
-                api=APIS[api],
-                target=parse_target(url, access.root),
-                credentials=credentials(settings.api_key_env or None, access, settings.header),
-                context=ssl_context(settings.ca_cert, insecure=settings.insecure),
-                proxy_for=proxy_chooser(settings.proxy),
-                connect_timeout_s=settings.connect_timeout,
-                stall_timeout_s=settings.stall_timeout,
-                total_timeout_s=settings.timeout,
-                quirks=self._quirks,
-            )
+            config = client_config(self._settings, api, url, self._quirks)
+            root = self.roots.get(host or "")
+            if root and config.target.other_root == root:
+                config = replace(config, target=Target(root, config.target.query))
+            self._configs[key] = config
         return config
 
     def _default_url(self, api: str) -> str:
