@@ -9,6 +9,7 @@ from typing import Final
 from locust_llm.measure.window import Percentiles
 from locust_llm.report.gates import gate_lines, verdict_text
 from locust_llm.report.lines import BEYOND_NOTE, FEW, FEW_NOTE, HEADS, NOTHING, Line, lines, number
+from locust_llm.report.phases import phases_lines, phases_of
 from locust_llm.report.run import RunView
 
 WIDTH: Final = 120
@@ -44,6 +45,10 @@ def _summary(view: RunView) -> Iterator[str]:
     for finding in view.findings:
         yield from _wrapped(finding.severity.value, finding.sentence)
     yield from _gates(view)
+    phases = phases_of(view.stats)
+    if phases is not None:
+        yield ""
+        yield from phases_lines(phases)
 
 
 def _title(view: RunView) -> Iterator[str]:

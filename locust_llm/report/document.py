@@ -15,12 +15,14 @@ from typing import Any, Final
 from locust_llm.measure.catalogue import DISTRIBUTIONS
 from locust_llm.measure.figures import FIGURES
 from locust_llm.measure.findings import Finding, Severity
+from locust_llm.measure.probe_log import ProbePoint
 from locust_llm.measure.series import Row
 from locust_llm.measure.stats import RunStats
 from locust_llm.measure.summary import SummaryRow, summary
 from locust_llm.report.columns import findings, points_columns
 from locust_llm.report.files import trouble, write_whole
 from locust_llm.report.gates import gates_dict, judgement_of
+from locust_llm.report.phases import phases_dict, phases_of
 from locust_llm.report.rebuild import SUMS, stats_of
 from locust_llm.report.run import ProcessLag, RunView
 from locust_llm.report.steps import steps_dict
@@ -69,6 +71,7 @@ def document(view: RunView) -> dict[str, Any]:
         "marks": {mark: getattr(stats, mark) for mark in _MARKS},
         "series": _series(stats),
         "steps": steps_dict(view.steps, view.verdict) if view.steps else None,
+        "probe": _probe(stats),
         "slos": list(view.slos),
         "gates": gates_dict(view.judgement) if view.judgement is not None else None,
     }
@@ -108,6 +111,20 @@ def _definitions(view: RunView) -> dict[str, Any]:
         "figures": [
             {"key": f.key, "title": f.title, "unit": f.unit, "kind": f.kind.value, "help": f.help} for f in FIGURES
         ],
+    }
+
+
+def _probe(stats: RunStats) -> dict[str, Any] | None:
+    """The requests of a probe run (see `ProbePoint` for the columns), and the phases fitted to them."""
+    phases = phases_of(stats)
+    if phases is None:
+        return None
+    left_out, requests = stats.probe.pack()
+    return {
+        "columns": list(ProbePoint._fields),
+        "requests": requests,
+        "left_out": left_out,
+        "phases": phases_dict(phases),
     }
 
 

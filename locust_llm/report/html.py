@@ -19,6 +19,7 @@ from locust_llm.measure.figures import FIGURES, Figure, Kind
 from locust_llm.report.columns import live
 from locust_llm.report.digits import Number, short
 from locust_llm.report.document import PERCENTILE_RULE, view_of
+from locust_llm.report.phases import phases_html, phases_of
 from locust_llm.report.run import ProcessLag, RunView
 
 SCRIPT: Final = "built/app.js"
@@ -51,9 +52,22 @@ def html_of(view: RunView) -> str:
             f"<style>\n{asset(STYLE)}</style>\n</head>\n<body>\n",
             "<noscript>This report draws itself with the script that it holds: allow it to run.</noscript>\n",
             f'<script type="application/json" id="llm-run">{_embedded(report(view))}</script>\n',
-            f"<script>{asset(SCRIPT)}</script>\n</body>\n</html>\n",
+            *_below(view),
+            f"<script>{asset(SCRIPT)}</script>\n",
+            f"<script>{_PLACE}</script>\n</body>\n</html>\n",
         )
     )
+
+
+_PLACE: Final = "document.querySelector('main').append(...document.querySelectorAll('body > section'))"
+"""Sections that are written here, not drawn by the script, go to the end of what it has drawn."""
+
+
+def _below(view: RunView) -> Iterator[str]:
+    """Sections below all that the script draws."""
+    phases = phases_of(view.stats)
+    if phases is not None:
+        yield phases_html(phases)
 
 
 def report(view: RunView) -> dict[str, Any]:
