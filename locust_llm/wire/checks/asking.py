@@ -163,7 +163,7 @@ def _stream_sentence(exam: Examination, record: RequestRecord) -> str:
     parts.append(f"E2E {_ms(record.e2e_ms)}")
     per_event = _tokens_per_event(record)
     if record.event_ns:
-        each = f" ({per_event:.3g} tokens each)" if per_event is not None else ""
+        each = f" ({per_event:.3g} token{'s' * (per_event != 1)} each)" if per_event is not None else ""
         parts.append(f"{len(record.event_ns)} output event{'s' * (len(record.event_ns) != 1)}{each}")
     parts.append(f"{_usage(record)}{_ended(record)}")
     if exam.tap is not None and any(event.data.strip() == b"[DONE]" for event in exam.tap.events):
