@@ -204,7 +204,7 @@ def test_d70_what_a_server_says_of_the_key_is_in_no_output(folder: Path, stack: 
     page = answer("200 OK", b"<html>" + KEY.encode(), content_type="text/html")
     busy = answer("500 Internal Server Error", b"Bearer " + KEY.encode())
     server = stack.enter_context(Replay(GOOD, in_stream, LIMITED, page, busy, GOOD))
-    args = ["-f", "locustfile.py", "--headless", "--users", "1", "--run-time", "1s", "--stop-timeout", "5"]
+    args = ["-f", "locustfile.py", "--headless", "--users", "1", "--run-time", "3s", "--stop-timeout", "5"]
     args += ["--host", server.url, "--llm-model", "m", "--llm-json", "run.json", "--html", "report.html"]
     args += ["--llm-html", "llm.html", "--llm-records", "records.jsonl"]
     with start_locust(args, cwd=folder, env={"OPENAI_API_KEY": KEY}) as locust:
