@@ -12,10 +12,12 @@ from locust.exception import LocustError
 from locust_llm.measure.record import Outcome, RequestRecord
 from locust_llm.plugin import events
 from locust_llm.plugin.watch import Watch
-from locust_llm.wire.api import APIS, Call, Prompt
+from locust_llm.wire.api import APIS, Call
+from locust_llm.wire.api import Prompt as WirePrompt
 from locust_llm.wire.client import LLMClient
 from locust_llm.wire.embeddings import EMBEDDINGS
 from locust_llm.wire.openai_completions import COMPLETIONS
+from locust_llm.workload.prompt import Prompt
 
 if TYPE_CHECKING:
     from locust_llm.plugin.user import LLMUser
@@ -124,16 +126,16 @@ class UserCalls:
         `max_tokens` and `model` default to the options; any other keyword is a field of the request's body. A failed
         request does not raise: look at `record.success` and `record.error`.
         """
-        said = [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
+        said = _messages(messages)
         usual = self.session.settings.api
         api = self._user.llm_api if self._user.llm_api not in ("", EMBEDDINGS.name) else usual
-        call = self._call(api, name, max_tokens, model, body, messages=said)
+        call = self._call(api, name, max_tokens, model, body, messages, messages=said)
         return self._send(api, call, context, catch_response)
 
     @overload
     def complete(
         self,
-        prompt: Prompt,
+        prompt: WirePrompt,
         *,
         name: str = ...,
         max_tokens: int | None = ...,
@@ -145,7 +147,7 @@ class UserCalls:
     @overload
     def complete(
         self,
-        prompt: Prompt,
+        prompt: WirePrompt,
         *,
         name: str = ...,
         max_tokens: int | None = ...,
@@ -156,7 +158,7 @@ class UserCalls:
     ) -> Answer: ...
     def complete(
         self,
-        prompt: Prompt,
+        prompt: WirePrompt,
         *,
         name: str = "completion",
         max_tokens: int | None = None,
@@ -166,13 +168,13 @@ class UserCalls:
         **body: Any,
     ) -> RequestRecord | Answer:
         """Stream one text completion (`/v1/completions`); otherwise as `chat`."""
-        call = self._call(COMPLETIONS.name, name, max_tokens, model, body, prompt=prompt)
+        call = self._call(COMPLETIONS.name, name, max_tokens, model, body, prompt, prompt=prompt)
         return self._send(COMPLETIONS.name, call, context, catch_response)
 
     @overload
     def embed(
         self,
-        texts: Prompt,
+        texts: WirePrompt,
         *,
         name: str = ...,
         model: str | None = ...,
@@ -183,7 +185,7 @@ class UserCalls:
     @overload
     def embed(
         self,
-        texts: Prompt,
+        texts: WirePrompt,
         *,
         name: str = ...,
         model: str | None = ...,
@@ -193,7 +195,7 @@ class UserCalls:
     ) -> Answer: ...
     def embed(
         self,
-        texts: Prompt,
+        texts: WirePrompt,
         *,
         name: str = "embedding",
         model: str | None = None,
@@ -202,7 +204,7 @@ class UserCalls:
         **body: Any,
     ) -> RequestRecord | Answer:
         """Embed one or several texts (`/v1/embeddings`): E2E and input tokens; otherwise as `chat`."""
-        call = self._call(EMBEDDINGS.name, name, None, model, body, prompt=texts)
+        call = self._call(EMBEDDINGS.name, name, None, model, body, texts, prompt=texts)
         return self._send(EMBEDDINGS.name, call, context, catch_response)
 
     def close(self) -> None:
@@ -217,11 +219,14 @@ class UserCalls:
         max_tokens: int | None,
         model: str | None,
         body: Mapping[str, Any],
+        asked: object,
         *,
         messages: Sequence[Mapping[str, Any]] | None = None,
-        prompt: Prompt | None = None,
+        prompt: WirePrompt | None = None,
     ) -> Call:
         usual = self.session.targets.call(self._user.host, api)
+        if max_tokens is None and api != EMBEDDINGS.name:
+            usual = self.session.workload.sized(usual, asked, self._user.host, api)
         extra = {**usual.extra, **body}
         return replace(
             usual,
@@ -258,3 +263,10 @@ class UserCalls:
         client = LLMClient(self.session.targets.config_for(self._user.host, api))
         self._clients.append(client)
         return client
+
+
+def _messages(asked: Messages) -> Sequence[Mapping[str, Any]]:
+    """What is sent for a text, a prompt that may stand for several messages, or messages."""
+    if isinstance(asked, Prompt):
+        return asked.messages
+    return [{"role": "user", "content": asked}] if isinstance(asked, str) else asked

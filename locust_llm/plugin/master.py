@@ -62,6 +62,7 @@ class Master:
     def check(self) -> None:
         """Let every worker check its own path to the targets; raises ConfigurationError with the first trouble."""
         self._checked, self._finished, self._asked = {}, set(), set()
+        self.session.workload.divide(self._present())
         options = vars(self.environment.parsed_options) if self.environment.parsed_options is not None else {}
         ours = {name: value for name, value in options.items() if name.startswith(OUR_OPTIONS)}
         asked = self._present()

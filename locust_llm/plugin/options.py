@@ -15,6 +15,8 @@ from locust_llm.measure.expression import parse_share
 from locust_llm.measure.gate import parse_gate
 from locust_llm.measure.slo import PRESETS, parse_slo
 from locust_llm.workload.arrivals import KINDS
+from locust_llm.workload.dataset import FORMATS
+from locust_llm.workload.lengths import parse_lengths
 
 Plain = str | int | float | bool | None
 
@@ -87,7 +89,49 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         "--llm-extra-body", str, None, "A JSON object merged into each request's body; repeatable", "JSON", many=True
     ),
-    Option("--llm-input-tokens", int, 500, "Length of generated prompts, in words", "N", in_form=True, minimum=1),
+    Option(
+        "--llm-input-tokens",
+        str,
+        "500",
+        "Length of generated prompts: a number, or uniform:100-900, normal:MEAN,SD, lognormal:MEDIAN,SIGMA or"
+        " file:lengths.json; in words, or with --llm-calibrate-lengths in the server's own tokens",
+        "LENGTH",
+        in_form=True,
+        check=parse_lengths,
+    ),
+    Option(
+        "--llm-output-tokens",
+        str,
+        "",
+        "Length that answers shall have, as above: asked for by max_tokens with ignore_eos and min_tokens, where the"
+        " server takes them (else answers have up to --llm-max-tokens)",
+        "LENGTH",
+        check=parse_lengths,
+    ),
+    Option(
+        "--llm-calibrate-lengths",
+        bool,
+        False,
+        "Find out by at most six small requests how many words make the wanted input tokens, by the server's usage",
+    ),
+    Option(
+        "--llm-shared-prefix",
+        float,
+        0.0,
+        "Share (0 to 1) of each generated prompt that it has in common with others, to test a prefix cache",
+        "SHARE",
+        minimum=0,
+    ),
+    Option("--llm-prefixes", int, 8, "How many different shared prefixes there are", "N", minimum=1),
+    Option(
+        "--llm-dataset",
+        str,
+        "",
+        "A file of requests: JSON lines with prompt or messages (and output_tokens or max_tokens), ShareGPT's JSON, or"
+        " a text with a prompt a line. None repeats until all have been sent",
+        "FILE",
+    ),
+    Option("--llm-dataset-format", str, "auto", "What --llm-dataset holds", choices=FORMATS),
     Option(
         "--llm-prompt-file",
         str,

@@ -26,10 +26,7 @@ from locust_llm.plugin.settings import Settings
 from locust_llm.plugin.steps import StepRows, StepRun
 from locust_llm.plugin.targets import Targets
 from locust_llm.wire.failures import LABELS
-from locust_llm.wire.target import (
-    ConfigurationError,
-)
-from locust_llm.workload.prompts import FixedPrompt, PromptFileError, Prompts, read_prompt_file
+from locust_llm.plugin.workload import Workload
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +50,7 @@ class Session:
         self.gates = Gates(self)
         self.steps: StepRun | None = None
         self.on_step: list[Callable[[StepResult], None]] = []
-        self.prompts: Callable[[], str] = Prompts()
+        self.workload = Workload(self)
         self.targets = Targets(self)
         self._users = 0
         rows.keep_metrics_apart(environment.stats)
@@ -86,13 +83,14 @@ class Session:
         self.settings = Settings.parse(self.environment.parsed_options)
         self.open_load.check()
         self.gates.check()
-        self._make_prompts()
-        self.targets.settle(self._make_prompts)
+        self.workload.settle()
+        self.targets.settle()
         options = self.environment.parsed_options
         if options is not None:
             options.llm_run = self.run
             self.targets.tell(options)
 
+            self.workload.tell(options)
     def next_user(self) -> int:
         """A number for a new user, unique over all processes of a run."""
         self._users += 1
@@ -129,17 +127,7 @@ class Session:
         self.run = getattr(options, "llm_run", "") or self.run or uuid.uuid4().hex[:8]
         self.targets.read(options)
         LABELS.reset()
-        self.prompts = self._make_prompts()
-
-    def _make_prompts(self) -> Prompts | FixedPrompt:
-        settings = self.settings
-        try:
-            if settings.prompt_file:
-                return read_prompt_file(settings.prompt_file)
-        except PromptFileError as error:
-            raise ConfigurationError(str(error)) from None
-        worker = getattr(self.environment.runner, "worker_index", 0)
-        return Prompts(words=settings.input_tokens, run=self.run, worker=worker, seed=settings.seed)
+        self.workload.read(options)
 
 
 _sessions: WeakKeyDictionary[Any, Session] = WeakKeyDictionary()

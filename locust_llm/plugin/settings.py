@@ -11,6 +11,7 @@ from locust_llm.measure.gate import Gate, parse_gate
 from locust_llm.measure.slo import PRESETS, Slo, parse_slo
 from locust_llm.plugin.options import OPTIONS, read_value
 from locust_llm.wire.target import ConfigurationError
+from locust_llm.workload.lengths import Lengths, parse_lengths
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,13 @@ class Settings:
     api_key_env: str
     header: tuple[str, ...]
     extra_body: dict[str, Any]
-    input_tokens: int
+    input_tokens: Lengths
+    output_tokens: Lengths | None
+    calibrate_lengths: bool
+    shared_prefix: float
+    prefixes: int
+    dataset: str
+    dataset_format: str
     prompt_file: str
     max_tokens: int
     temperature: float
@@ -85,6 +92,10 @@ class Settings:
         named["stop_on_errors"] = parse_share(named["stop_on_errors"]) if named["stop_on_errors"] else None
         return cls(**named)
 
+        named["input_tokens"] = parse_lengths(named["input_tokens"] or "500")
+        named["output_tokens"] = parse_lengths(named["output_tokens"]) if named["output_tokens"] else None
+        if named["shared_prefix"] > 1:
+            raise ConfigurationError(f"--llm-shared-prefix is a share from 0 to 1, not {named['shared_prefix']:g}")
 
 def _merged(objects: tuple[str, ...]) -> dict[str, Any]:
     """The JSON objects given to --llm-extra-body, later ones over earlier ones."""

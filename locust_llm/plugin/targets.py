@@ -10,13 +10,14 @@ import itertools
 import json
 import logging
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from locust_llm.plugin.asking import call_like, client_config, named_model
 from locust_llm.plugin.engine import EmbeddedEngine
 from locust_llm.plugin.settings import Settings
+from locust_llm.plugin.workload import aim_of
 from locust_llm.wire.api import APIS
 from locust_llm.wire.call import Call
 from locust_llm.wire.client import ClientConfig, LLMClient, Quirks
@@ -91,7 +92,7 @@ class Targets:
 
     # -- before a test: local or master ------------------------------------------------------------------------
 
-    def settle(self, prompts: Callable[[], Callable[[], str]]) -> None:
+    def settle(self) -> None:
         """Find target, key and model, and check them by one small request each; raises ConfigurationError."""
         self._configs.clear()
         self._quirks = Quirks()
@@ -100,7 +101,7 @@ class Targets:
         self.roots = {}
         self._settle_target()
         for host, api in self.pairs():
-            self._check(host, api, prompts)
+            self._check(host, api)
 
     def tell(self, options: Any) -> None:
         """Leave what was settled in Locust's options, which it sends to the workers."""
@@ -150,7 +151,7 @@ class Targets:
         if self.environment.parsed_options is not None:
             self.environment.parsed_options.host = host
 
-    def _check(self, host: str | None, api: str, prompts: Callable[[], Callable[[], str]]) -> None:
+    def _check(self, host: str | None, api: str) -> None:
         """Preflight and warm-up of one target."""
         settings = self._settings
         client = LLMClient(self.config_for(host, api))
@@ -162,10 +163,15 @@ class Targets:
             for warning in report.warnings:
                 logger.warning(warning)
             logger.info(report.sentence)
-            if settings.warmup:
+            workload = self._session.workload
+            wants_fit = workload.wants_fit(api)
+            if settings.warmup or wants_fit:
                 client.close()
                 client = LLMClient(self.config_for(host, api))
-                records = warm_up(client, self.call(host, api), settings.warmup, prompts())
+            if wants_fit:
+                workload.fit(client, self.call(host, api), aim_of(host, api))
+            if settings.warmup:
+                records = warm_up(client, self.call(host, api), settings.warmup, workload.before_test())
                 failed = sum(not record.success for record in records)
                 logger.info("%d warm-up requests, %d of them failed, are in no figure", len(records), failed)
         finally:

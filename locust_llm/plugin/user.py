@@ -10,6 +10,8 @@ from locust.user.task import LOCUST_STATE_STOPPING, LOCUST_STATE_WAITING
 from locust_llm.plugin import setup as _setup  # noqa: F401 - hooks into Locust
 from locust_llm.plugin.calls import UserCalls
 from locust_llm.plugin.session import session_of
+from locust_llm.plugin.workload import aim_of
+from locust_llm.workload.prompt import Messages, Prompt
 
 
 class LLMUser(User):
@@ -41,10 +43,17 @@ class LLMUser(User):
             self.session.begin()
         self.number = self.session.next_user()
         self.client = UserCalls(self)
+        self._aim = aim_of(self.host, self.llm_api or self.session.settings.api)
 
-    def prompt(self) -> str:
-        """The next prompt: the file of `--llm-prompt-file`, or generated words that no cache has seen."""
-        return self.session.prompts()
+    def prompt(self, tokens: int | None = None, *, shared: float | None = None) -> Prompt:
+        """The next prompt: of `--llm-dataset`, the file of `--llm-prompt-file`, or generated words that no cache has
+        seen. With `tokens` it is generated and has that length; `shared` is the share that it has in common with
+        others (else `--llm-shared-prefix`)."""
+        return self.session.workload.prompt(self._aim, tokens, shared)
+
+    def messages(self) -> Messages:
+        """The next prompt as a list of messages, all of them where the data set has several."""
+        return self.prompt().messages
 
     def stop(self, force: bool = False) -> bool:
         """As Locust's; a user that waits and wakes up just as it is stopped begins no request, to be cut off in it."""

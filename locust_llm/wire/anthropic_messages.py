@@ -26,11 +26,11 @@ from locust_llm.measure.record import Usage
 from locust_llm.measure.timeline import CONTENT, REASONING, Timeline
 from locust_llm.wire import failures
 from locust_llm.wire.access import ANTHROPIC
-from locust_llm.wire.call import Call, Message
+from locust_llm.wire.call import Call, Message, plain
 from locust_llm.wire.document import as_count, as_list, as_object, as_text, read_document
 from locust_llm.wire.event import read_event, tells_error
 
-_encoder = msgspec.json.Encoder()
+_encoder = msgspec.json.Encoder(enc_hook=plain)
 
 _INPUT: Final = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 _SYSTEM: Final = ("system", "developer")

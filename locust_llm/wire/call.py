@@ -50,3 +50,10 @@ def _text(content: object) -> str:
         return content
     parts = content if isinstance(content, list) else []
     return " ".join(str(part["text"]) for part in parts if isinstance(part, Mapping) and part.get("text"))
+
+
+def plain(value: object) -> str:
+    """For msgspec, which encodes no subclass of str: a text as a plain one."""
+    if isinstance(value, str):
+        return str(value)
+    raise NotImplementedError(f"{type(value).__name__} is no JSON value")

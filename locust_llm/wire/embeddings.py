@@ -13,11 +13,11 @@ from locust_llm.measure.record import Usage
 from locust_llm.measure.timeline import Timeline
 from locust_llm.wire import failures
 from locust_llm.wire.access import OPENAI
-from locust_llm.wire.call import Call
+from locust_llm.wire.call import Call, plain
 from locust_llm.wire.document import as_count, as_object, as_text, read_document
 from locust_llm.wire.event import is_error
 
-_json = msgspec.json.Encoder()
+_json = msgspec.json.Encoder(enc_hook=plain)
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 

@@ -16,11 +16,11 @@ from locust_llm.measure.record import Usage
 from locust_llm.measure.timeline import CONTENT, REASONING, Timeline
 from locust_llm.wire import failures
 from locust_llm.wire.access import OLLAMA
-from locust_llm.wire.call import Call
+from locust_llm.wire.call import Call, plain
 from locust_llm.wire.document import as_count, as_list, as_object, as_text, read_document
 from locust_llm.wire.event import read_event, tells_error
 
-_encoder = msgspec.json.Encoder()
+_encoder = msgspec.json.Encoder(enc_hook=plain)
 
 
 class OllamaChat:

@@ -8,10 +8,10 @@ import msgspec
 
 from locust_llm.measure.timeline import Timeline
 from locust_llm.wire.access import OPENAI
-from locust_llm.wire.call import Call
+from locust_llm.wire.call import Call, plain
 from locust_llm.wire.openai_answer import END_HINT, OpenAIDecoder
 
-_json = msgspec.json.Encoder()
+_json = msgspec.json.Encoder(enc_hook=plain)
 
 
 def body_fields(call: Call) -> dict[str, Any]:

@@ -8,11 +8,11 @@ import msgspec
 
 from locust_llm.measure.timeline import Timeline
 from locust_llm.wire.access import OPENAI
-from locust_llm.wire.call import Call
+from locust_llm.wire.call import Call, plain
 from locust_llm.wire.openai_answer import END_HINT, OpenAIDecoder
 from locust_llm.wire.openai_chat import body_fields
 
-_json = msgspec.json.Encoder()
+_json = msgspec.json.Encoder(enc_hook=plain)
 
 
 class Completions:

@@ -19,11 +19,11 @@ from locust_llm.measure.record import TokenSource, Usage
 from locust_llm.measure.timeline import AUDIO, CONTENT, REASONING, REFUSAL, Timeline
 from locust_llm.wire import failures
 from locust_llm.wire.access import OPENAI
-from locust_llm.wire.call import Call
+from locust_llm.wire.call import Call, plain
 from locust_llm.wire.document import as_count, as_list, as_object, as_text, read_document
 from locust_llm.wire.event import is_error, read_event, tells_error
 
-_json = msgspec.json.Encoder()
+_json = msgspec.json.Encoder(enc_hook=plain)
 
 _SUMMARY: Final = "response.reasoning_summary_text.delta"
 _CHANNELS: Final = {

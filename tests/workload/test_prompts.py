@@ -6,23 +6,24 @@ from pathlib import Path
 
 import pytest
 
+from locust_llm.workload.lengths import parse_lengths
 from locust_llm.workload.prompts import PromptFileError, Prompts, read_prompt_file
 
 
 @pytest.mark.parametrize("words", [1, 2, 500, 3000])
 def test_a_prompt_has_the_words_asked_for(words: int) -> None:
-    prompts = Prompts(words=words, run="r")
+    prompts = Prompts(parse_lengths(str(words)), run="r")
     assert {len(prompts().split()) for _ in range(50)} == {words}
 
 
 def test_no_two_prompts_share_a_beginning_in_a_run_over_workers_or_runs() -> None:
-    makers = [Prompts(words=20, run=run, worker=worker, seed=0) for run in ("a", "b") for worker in (0, 1)]
+    makers = [Prompts(parse_lengths("20"), run=run, worker=worker, seed=0) for run in ("a", "b") for worker in (0, 1)]
     beginnings = [maker().split()[0] for maker in makers for _ in range(100)]
     assert len(set(beginnings)) == len(beginnings) == 400
 
 
 def test_a_seed_repeats_the_words_but_not_the_nonce() -> None:
-    one, other = (Prompts(words=30, run=run, seed=7)() for run in ("a", "b"))
+    one, other = (Prompts(parse_lengths("30"), run=run, seed=7)() for run in ("a", "b"))
     assert one.split()[1:] == other.split()[1:]
     assert one.split()[0] != other.split()[0]
 
