@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from locust_llm.analysis.capacity import slo_capacity
 from locust_llm.analysis.ladder import between
 from locust_llm.analysis.step import Status, StepResult
 
@@ -23,6 +24,16 @@ class RateStep:
     """The rate to run next, requests a second."""
 
     rate_rps: float
+
+    @property
+    def load(self) -> float:
+        """The rate: what the step's result is filed under."""
+        return self.rate_rps
+
+    @property
+    def output_factor(self) -> float:
+        """Answers are as long as asked for: a rate is never probed."""
+        return 1.0
 
 
 class RateKind(StrEnum):
@@ -43,7 +54,8 @@ class RateVerdict:
     """`sustained_rps`: the highest rate whose backlog did not grow; `overloaded_rps`: the lowest whose did, or that
 
     could not be shown not to (`notes` say so). None where there was none. `served_rps`: what was served at that rate
-    while its backlog grew.
+    while its backlog grew. `slo_capacity_rps`: up to which rate every step met the SLOs with the share `slo_target`;
+    both None without SLOs.
     """
 
     kind: RateKind
@@ -53,15 +65,18 @@ class RateVerdict:
     served_rps: float | None = None
     complete: bool = True
     notes: tuple[str, ...] = ()
+    slo_capacity_rps: float | None = None
+    slo_target: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RateSearch:
-    """A search from `first_rps` up to `limit_rps`."""
+    """A search from `first_rps` up to `limit_rps`. `slo_target` (0 … 1): also say which rates meet the SLOs."""
 
     limit_rps: float
     first_rps: float = 1.0
     gap: float = GAP
+    slo_target: float | None = None
 
     def next(self, results: Sequence[StepResult]) -> RateStep | RateVerdict:
         """The next rate to run, or the verdict. `results`: those of all steps so far, in the order they were run."""
@@ -74,12 +89,9 @@ class RateSearch:
 
     def verdict(self, results: Sequence[StepResult]) -> RateVerdict:
         """What the results say, also of a search that was cut off (then `complete` is False)."""
-        sustained, overloaded = _bounds(results)
         spoilt = _spoilt(results[-1]) if results else None
         complete = bool(results) and spoilt is None and self._next_rate(results) is None
-        served = next((step.requests_per_s for step in results if step.load == overloaded), None)
-        kind, sentence = _said(sustained, overloaded, served, spoilt, complete)
-        return RateVerdict(kind, sentence, sustained, overloaded, served, complete, _notes(results))
+        return read_rates(results, complete=complete, slo_target=self.slo_target)
 
     def _next_rate(self, results: Sequence[StepResult]) -> float | None:
         sustained, overloaded = _bounds(results)
@@ -91,6 +103,29 @@ class RateSearch:
             return overloaded / 2 if overloaded / 2 >= lowest else None
         middle = between(sustained, overloaded, self.gap, whole=False)
         return float(f"{middle:.4g}") if middle is not None else None
+
+
+def read_rates(results: Sequence[StepResult], *, complete: bool, slo_target: float | None = None) -> RateVerdict:
+    """What steps of rate say, whoever chose them; `complete`: all that were wanted have been run."""
+    sustained, overloaded = _bounds(results)
+    spoilt = _spoilt(results[-1]) if results else None
+    beyond = next((step for step in results if step.load == overloaded), None)
+    served = beyond.requests_per_s if beyond is not None else None
+    kind, sentence = _said(sustained, beyond, spoilt, complete)
+    capacity = None
+    if slo_target is not None:
+        judged = (step for step in results if _spoilt(step) is None)
+        capacity = slo_capacity(sorted(judged, key=lambda step: step.load), slo_target)
+        sentence = f"{_slo_said(capacity, slo_target)} {sentence}"
+    notes = _notes(results) if complete else ("Not all steps were run.", *_notes(results))
+    return RateVerdict(kind, sentence, sustained, overloaded, served, complete, notes, capacity, slo_target)
+
+
+def _slo_said(capacity: float | None, target: float) -> str:
+    share = f"{100 * target:.3g} % of the requests"
+    if capacity is None:
+        return f"SLO capacity: no rate was shown at which {share} meet the SLOs."
+    return f"SLO capacity: up to {capacity:.4g} requests/s {share} meet the SLOs."
 
 
 def _bounds(results: Sequence[StepResult]) -> tuple[float | None, float | None]:
@@ -115,7 +150,7 @@ def _notes(results: Sequence[StepResult]) -> tuple[str, ...]:
 
 
 def _said(
-    sustained: float | None, overloaded: float | None, served: float | None, spoilt: StepResult | None, complete: bool
+    sustained: float | None, beyond: StepResult | None, spoilt: StepResult | None, complete: bool
 ) -> tuple[RateKind, str]:
     held = f"{sustained:.4g} requests/s are sustained" if sustained is not None else "No rate was shown to be sustained"
     if spoilt is not None:
@@ -126,10 +161,12 @@ def _said(
                 f"{held}; at {spoilt.load:.4g} the client, not the server, was the bottleneck{why}.",
             )
         return RateKind.UNKNOWN, f"{held}; the step of {spoilt.load:.4g} requests/s was too short to judge{why}."
-    if overloaded is None:
+    if beyond is None:
         kind = RateKind.ABOVE if complete else RateKind.UNKNOWN
         return kind, f"{held}, the highest rate that was tried."
-    grows = f"at {overloaded:.4g} the backlog grows and {served:.4g} are served"
+    grows = f"at {beyond.load:.4g} the backlog grows and {beyond.requests_per_s:.4g} are served"
+    if beyond.status is Status.NOISY:
+        grows = f"at {beyond.load:.4g} it stayed open whether the backlog grows"
     if sustained is None:
-        return RateKind.BELOW if complete else RateKind.UNKNOWN, f"Overloaded: {grows}; no lower rate was tried."
+        return RateKind.BELOW if complete else RateKind.UNKNOWN, f"{grows.capitalize()}; no lower rate was sustained."
     return RateKind.FOUND, f"{held}; {grows}."

@@ -20,7 +20,7 @@ from typing import Final
 from locust_llm.measure import metrics
 from locust_llm.measure.arrivals import gaps_ms
 from locust_llm.measure.catalogue import E2E, ITL, TPOT, TTFT
-from locust_llm.measure.expression import COMPARISONS, TIME, base, parse, plain
+from locust_llm.measure.expression import COMPARISONS, TIME, base, parse, parse_share, plain
 from locust_llm.measure.gate import check_side, check_unit, unknown
 from locust_llm.measure.record import Outcome, RequestRecord
 
@@ -61,6 +61,19 @@ def parse_slo(text: str) -> Slo:
     check_side(found, falls=True)
     check_unit(found, TIME)
     return Slo(found.metric.text, found.comparison.text, found.number, found.unit.text)
+
+
+def parse_target(text: str) -> float:
+    """`95%` or `0.95` as 0.95; raises ValueError unless it lies above 0 and at most at 1."""
+    if text.strip().endswith("%"):
+        return parse_share(text)
+    try:
+        share = float(text)
+    except ValueError:
+        share = 0.0
+    if not 0 < share <= 1:
+        raise ValueError(f"a share such as 95% or 0.95 is expected, not {text!r}")
+    return share
 
 
 def met(record: RequestRecord, slos: Sequence[Slo]) -> bool | None:

@@ -4,6 +4,10 @@ Theory of operation. `OpenLoopUser`s are the senders: each waits for the next ar
 number (`--users`) is the most that can be in flight; the rate (`--llm-rate`) is the load. When all users are there the
 master sends each worker t0, its number k and the number of workers n (workers do not know these), and each takes the
 arrivals k, k+n, k+2n … of the one seeded process. A lost worker's share of the arrivals counts as dropped.
+
+Steps of rate (`--llm-shape` with OpenLoopUsers) send one schedule after the other: `pause` ends one, `retime` sends the
+next to all workers that are there, each a process of its own seed. How many arrivals nobody has served yet is known
+second by second: the master knows the process, and each worker tells in which second it took how many.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ import itertools
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from locust_llm.plugin.schedule import DROPPED, TAKEN, Schedule
@@ -31,9 +35,16 @@ LEAD_S = 0.5
 
 @dataclass(slots=True)
 class _Share:
+    """One process's share of a schedule: arrivals `index`, `index` + `count` … from `t0_wall_s` on.
+
+    `rate` and `step` are those of a step of rate; None when the options alone tell.
+    """
+
     index: int
     count: int
     t0_wall_s: float
+    rate: float | None = None
+    step: int | None = None
 
 
 class OpenLoad:
@@ -44,8 +55,12 @@ class OpenLoad:
         self.environment = session.environment
         self.schedule = Schedule()
         self.counts: Counter[str] = Counter()
+        self.taken_at: Counter[int] = Counter()
+        """Arrivals of the running step of rate by the second, counted from its begin, in which they were taken."""
         self._backlogs: dict[str, int] = {}
         self._shares: dict[str, _Share] = {}
+        self._lost_before = 0
+        self._step: int | None = None
         self._started = False
 
     def install(self) -> None:
@@ -62,13 +77,27 @@ class OpenLoad:
         """A test starts in this process."""
         settings = self.session.settings
         self.schedule = Schedule(lambda: len(self.session.listener.running), settings.max_in_flight or None)
-        self.counts = Counter()
+        self.counts, self.taken_at = Counter(), Counter()
         self._backlogs, self._shares, self._started = {}, {}, False
+        self._lost_before, self._step = 0, None
 
     def check(self) -> None:
         """Raise ConfigurationError when the schedule cannot be made."""
-        if self.active:
-            next(_offsets(self.session.settings, self.session.run), None)
+        settings = self.session.settings
+        if not self.active:
+            return
+        if not settings.shape:
+            next(_offsets(settings, self.session.run), None)
+            return
+        if settings.arrivals_file or settings.rate_ramp:
+            raise ConfigurationError(
+                "steps of rate set the arrivals: leave out --llm-arrivals-file and --llm-rate-ramp, or --llm-shape"
+            )
+        if not all(getattr(user, "open_loop", False) for user in self.environment.user_classes):
+            raise ConfigurationError(
+                "--llm-shape takes either OpenLoopUsers (steps of rate) or other users (steps of users), not both"
+            )
+        next(_offsets(settings, self.session.run, _Share(0, 1, 0.0, 1.0, 0)), None)
 
     @property
     def active(self) -> bool:
@@ -83,7 +112,9 @@ class OpenLoad:
     def totals(self) -> dict[str, int]:
         """Arrivals offered so far, and of them taken, dropped and still waiting; a lost worker's share is dropped."""
         self.counts.update(self.schedule.take_counts())
-        dropped = self.counts[DROPPED] + sum(self._lost_share(worker) for worker in self.session.lost)
+        self.taken_at.update(self.schedule.take_seconds())
+        lost = self._lost_before + sum(self._lost_share(worker) for worker in self.session.lost)
+        dropped = self.counts[DROPPED] + lost
         waiting = self.backlog
         taken = self.counts[TAKEN]
         return {"offered": taken + dropped + waiting, "taken": taken, "dropped": dropped, "waiting": waiting}
@@ -91,44 +122,83 @@ class OpenLoad:
     # -- the start ---------------------------------------------------------------------------------------------
 
     def _on_spawning_complete(self, user_count: int, **_: Any) -> None:
-        if self._started or not self.active or self.session.is_worker:
+        if self._started or not self.active or self.session.is_worker or self.session.settings.shape:
             return
         self._started = True
-        t0 = time.time() + LEAD_S
+        self._hand_out(_Share(0, 1, time.time() + LEAD_S))
+
+    def _hand_out(self, whole: _Share) -> None:
+        """Give every process its share of a schedule."""
         if not self.session.is_master:
-            self._start(_Share(0, 1, t0))
+            self._start(whole)
             return
         runner = self.environment.runner
         workers = sorted(client.id for client in runner.clients.all if client.state in ("running", "spawning"))
         for index, worker in enumerate(workers):
-            share = self._shares[worker] = _Share(index, len(workers), t0)
-            message = {"run": self.session.run, "index": index, "count": share.count, "t0_wall_s": t0}
-            runner.send_message(SCHEDULE, message, worker)
+            share = self._shares[worker] = replace(whole, index=index, count=len(workers))
+            runner.send_message(SCHEDULE, {"run": self.session.run, "share": asdict(share)}, worker)
 
     def _on_schedule(self, msg: Any, **_: Any) -> None:
-        if msg.data["run"] == self.session.run:
-            self._start(_Share(msg.data["index"], msg.data["count"], msg.data["t0_wall_s"]))
+        if msg.data["run"] != self.session.run:
+            return
+        if msg.data["share"] is None:
+            self.schedule.pause()
+        else:
+            self._start(_Share(**msg.data["share"]))
 
     def _start(self, share: _Share) -> None:
         settings = self.session.settings
         if settings.max_in_flight:
             self.schedule.limit = max(1, round(settings.max_in_flight / share.count))
         offset_ns = time.time_ns() - time.monotonic_ns()
-        offsets = stripe(_offsets(settings, self.session.run), share.index, share.count)
+        offsets = stripe(_offsets(settings, self.session.run, share), share.index, share.count)
+        self._step = share.step
         self.schedule.start(offsets, int(share.t0_wall_s * 1e9) - offset_ns)
+
+    # -- steps of rate: local or master ------------------------------------------------------------------------
+
+    def pause(self) -> None:
+        """End the running schedule: no more arrivals; those that wait are dropped."""
+        self._lost_before += sum(self._lost_share(worker) for worker in self.session.lost)
+        self._shares = {}
+        if not self.session.is_master:
+            self.schedule.pause()
+            return
+        runner = self.environment.runner
+        for client in runner.clients.all:
+            runner.send_message(SCHEDULE, {"run": self.session.run, "share": None}, client.id)
+
+    def retime(self, rate_rps: float, t0_wall_s: float, step: int) -> Iterator[float]:
+        """Begin the schedule of a step at `t0_wall_s`, a whole second; returns all its arrivals, as offsets from it."""
+        whole = _Share(0, 1, t0_wall_s, rate_rps, step)
+        self.taken_at, self._step = Counter(), step
+        self._hand_out(whole)
+        return _offsets(self.session.settings, self.session.run, whole)
+
+    def taken(self) -> Counter[int]:
+        """`taken_at` as far as it is known; on a master as far as its workers have reported."""
+        self.taken_at.update(self.schedule.take_seconds())
+        return self.taken_at
 
     # -- from worker to master ---------------------------------------------------------------------------------
 
     def _on_report_to_master(self, client_id: str, data: dict[str, Any], **_: Any) -> None:
         if self.active and self.session.run:
-            counts = self.schedule.take_counts()
-            data[REPORT_KEY] = {"run": self.session.run, "backlog": self.schedule.backlog, **counts}
+            data[REPORT_KEY] = {
+                "run": self.session.run,
+                "backlog": self.schedule.backlog,
+                **self.schedule.take_counts(),
+                "step": self._step,
+                "seconds": dict(self.schedule.take_seconds()),
+            }
 
     def _on_worker_report(self, client_id: str, data: dict[str, Any], **_: Any) -> None:
         report = data.get(REPORT_KEY)
         if report is not None and report["run"] == self.session.run:
             self._backlogs[client_id] = report["backlog"]
             self.counts.update({TAKEN: report[TAKEN], DROPPED: report[DROPPED]})
+            if report["step"] == self._step:
+                self.taken_at.update(report["seconds"])
 
     def _lost_share(self, worker: str) -> int:
         """Arrivals that a lost worker should have sent from its loss to the end of the run."""
@@ -138,22 +208,25 @@ class OpenLoad:
         begin = self.session.lost[worker] - share.t0_wall_s
         stopped = self.session.stopped_wall_s
         end = (stopped if stopped is not None else time.time()) - share.t0_wall_s
-        mine = stripe(_offsets(self.session.settings, self.session.run), share.index, share.count)
+        mine = stripe(_offsets(self.session.settings, self.session.run, share), share.index, share.count)
         return sum(offset >= begin for offset in itertools.takewhile(lambda offset: offset < end, mine))
 
 
-def _offsets(settings: Settings, run: str) -> Iterator[float]:
-    """The arrival process that the options ask for; raises ConfigurationError."""
+def _offsets(settings: Settings, run: str, share: _Share | None = None) -> Iterator[float]:
+    """The arrival process that the options, or a step of rate, ask for; raises ConfigurationError."""
+    rate = share.rate if share is not None and share.rate is not None else settings.rate
     try:
         if settings.arrivals_file:
             return iter(from_file(settings.arrivals_file))
-        if not settings.rate:
+        if not rate:
             raise ConfigurationError("open load needs --llm-rate (requests per second) or --llm-arrivals-file")
         seed = run if settings.seed is None else settings.seed
+        if share is not None and share.step is not None:
+            seed = f"{seed} {share.step}"
         kind, burstiness = settings.arrivals or CONSTANT, settings.burstiness
         if settings.rate_ramp:
             unit = arrivals(kind, 1.0, burstiness=burstiness, seed=seed)
-            return ramped(unit, settings.rate_from, settings.rate, settings.rate_ramp)
-        return arrivals(kind, settings.rate, burstiness=burstiness, seed=seed)
+            return ramped(unit, settings.rate_from, rate, settings.rate_ramp)
+        return arrivals(kind, rate, burstiness=burstiness, seed=seed)
     except ArrivalsError as error:
         raise ConfigurationError(str(error)) from None

@@ -13,7 +13,7 @@ from typing import Any
 
 from locust_llm.measure.expression import parse_share
 from locust_llm.measure.gate import parse_gate
-from locust_llm.measure.slo import PRESETS, parse_slo
+from locust_llm.measure.slo import PRESETS, parse_slo, parse_target
 from locust_llm.workload.arrivals import KINDS
 from locust_llm.workload.dataset import FORMATS
 from locust_llm.workload.lengths import parse_lengths
@@ -226,11 +226,27 @@ OPTIONS: tuple[Option, ...] = (
         "--llm-shape",
         str,
         "",
-        "Run steps of load: 'sweep' (the loads of --llm-steps) or 'knee' (search for the queueing knee)",
+        "Run steps of load: 'sweep' (the loads of --llm-steps) or 'knee' (search for the queueing knee). The steps are"
+        " numbers of users; with OpenLoopUser they are rates, and the answer is the highest one that is sustained",
         choices=("", "sweep", "knee"),
     ),
-    Option("--llm-steps", str, "1,4,8,16", "Sweep: the numbers of users", "N,N,…"),
-    Option("--llm-max-users", int, 256, "Knee: the most users to try", "N", minimum=1),
+    Option("--llm-steps", str, "1,4,8,16", "Sweep: the numbers of users, or the rates in requests per second", "N,N,…"),
+    Option(
+        "--llm-max-users",
+        int,
+        256,
+        "Knee: the most users to try. Steps of rate: how many requests can be in flight, unless --users says",
+        "N",
+        minimum=1,
+    ),
+    Option(
+        "--llm-max-rate",
+        float,
+        100.0,
+        "Knee with OpenLoopUser: the highest rate to try, in requests per second (the first is --llm-rate, else 1)",
+        "R",
+        minimum=0.01,
+    ),
     Option("--llm-step-time", float, 120.0, "Sweep and knee: the longest a step may take, in seconds", "S", minimum=5),
     Option("--llm-log", str, "", "Sweep and knee: append a row per step to this CSV file, the experiment log", "FILE"),
     Option(
@@ -249,6 +265,14 @@ OPTIONS: tuple[Option, ...] = (
         "SLOs of MLPerf Inference for this model, beside those of --llm-slo",
         "NAME",
         choices=("", *PRESETS),
+    ),
+    Option(
+        "--llm-slo-target",
+        str,
+        "95%",
+        "Sweep and knee: the share of the requests that has to meet the SLOs, for the SLO capacity",
+        "SHARE",
+        check=parse_target,
     ),
     Option(
         "--llm-gate",

@@ -123,7 +123,7 @@ class Outputs:
     def _on_step(self, step: StepResult) -> None:
         """A step of a sweep or search has ended."""
         if self.session.steps is not None and len(self.session.steps.results) == 1:
-            for head in step_tables.table_head():
+            for head in step_tables.table_head([step]):
                 table.info(head)
         table.info(step_tables.table_line(step))
 

@@ -11,7 +11,7 @@ no dispatcher stands between the clock and the request, and no error adds up: ea
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 
 import gevent
@@ -33,13 +33,24 @@ class Schedule:
         self._due: deque[int] = deque()
         self._next_ns: int | None = None
         self._counts = {TAKEN: 0, DROPPED: 0}
+        self._seconds: Counter[int] = Counter()
+        self._ended = gevent.event.Event()
 
     def start(self, offsets: Iterator[float], t0_ns: int) -> None:
         """From `t0_ns` (monotonic) on, arrivals come at `offsets` seconds; what was waiting from before stays due."""
         self._offsets, self._t0_ns = offsets, t0_ns
+        self._seconds, self._ended = Counter(), gevent.event.Event()
         self.exhausted = False
         self._next_ns = self._draw()
         self.begun.set()
+
+    def pause(self) -> None:
+        """No more arrivals until `start`: what is due is dropped, who sleeps for a later one waits for the start."""
+        self._counts[DROPPED] += self.backlog
+        self._offsets, self._next_ns = iter(()), None
+        self._due.clear()
+        self.begun.clear()
+        self._ended.set()
 
     @property
     def backlog(self) -> int:
@@ -50,18 +61,22 @@ class Schedule:
 
     def wait(self) -> int | None:
         """Sleep until an arrival is this user's; returns its time (monotonic ns), or None when there are no more."""
-        self.begun.wait()
         while True:
-            at_ns = self._claim()
+            self.begun.wait()
+            ended, at_ns = self._ended, self._claim()
             if at_ns is None:
                 return None
             try:
-                _sleep_until(at_ns)
+                _sleep_until(at_ns, ended)
             except BaseException:  # this user is stopped: the arrival is the next one's
-                self._due.appendleft(at_ns)
+                if not ended.is_set():
+                    self._due.appendleft(at_ns)
                 raise
+            if ended.is_set():
+                continue
             if self.limit is None or self._in_flight() < self.limit:
                 self._counts[TAKEN] += 1
+                self._seconds[(time.monotonic_ns() - self._t0_ns) // 1_000_000_000] += 1
                 return at_ns
             self._counts[DROPPED] += 1
 
@@ -69,6 +84,11 @@ class Schedule:
         """Arrivals taken and dropped since the last call."""
         counts, self._counts = self._counts, {TAKEN: 0, DROPPED: 0}
         return counts
+
+    def take_seconds(self) -> Counter[int]:
+        """Arrivals taken since the last call, by the second from `t0_ns` on in which they were."""
+        seconds, self._seconds = self._seconds, Counter()
+        return seconds
 
     def _claim(self) -> int | None:
         self._advance(time.monotonic_ns())
@@ -93,10 +113,10 @@ class Schedule:
         return self._t0_ns + int(offset * 1e9)
 
 
-def _sleep_until(at_ns: int) -> None:
-    """Sleep to an absolute time; never wake before it."""
-    while True:
+def _sleep_until(at_ns: int, ended: gevent.event.Event) -> None:
+    """Sleep to an absolute time, never less, unless `ended` is set before."""
+    while not ended.is_set():
         left = at_ns - time.monotonic_ns()
         if left <= 0:
             return
-        gevent.sleep(left / 1e9)
+        ended.wait(left / 1e9)

@@ -23,7 +23,8 @@ from locust_llm.plugin.gates import Gates
 from locust_llm.plugin.listener import Listener
 from locust_llm.plugin.open_load import OpenLoad
 from locust_llm.plugin.settings import Settings
-from locust_llm.plugin.steps import StepRows, StepRun
+from locust_llm.plugin.step_rows import StepRows
+from locust_llm.plugin.steps import StepRun
 from locust_llm.plugin.targets import Targets
 from locust_llm.wire.failures import LABELS
 from locust_llm.plugin.workload import Workload

@@ -8,7 +8,7 @@ from typing import Any
 
 from locust_llm.measure.expression import parse_share
 from locust_llm.measure.gate import Gate, parse_gate
-from locust_llm.measure.slo import PRESETS, Slo, parse_slo
+from locust_llm.measure.slo import PRESETS, Slo, parse_slo, parse_target
 from locust_llm.plugin.options import OPTIONS, read_value
 from locust_llm.wire.target import ConfigurationError
 from locust_llm.workload.lengths import Lengths, parse_lengths
@@ -55,10 +55,12 @@ class Settings:
     shape: str
     steps: str
     max_users: int
+    max_rate: float
     step_time: float
     log: str
     slo: tuple[Slo, ...]
     slo_preset: str
+    slo_target: float
     gate: tuple[Gate, ...]
     strict: bool
     junit: str
@@ -88,6 +90,7 @@ class Settings:
         named = {dest.removeprefix("llm_"): value for dest, value in values.items()}
         named["extra_body"] = _merged(named["extra_body"])
         named["slo"] = tuple(parse_slo(text) for text in named["slo"]) + PRESETS.get(named["slo_preset"], ())
+        named["slo_target"] = parse_target(named["slo_target"])
         named["gate"] = tuple(parse_gate(text) for text in named["gate"])
         named["stop_on_errors"] = parse_share(named["stop_on_errors"]) if named["stop_on_errors"] else None
         return cls(**named)

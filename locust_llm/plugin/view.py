@@ -18,6 +18,9 @@ from locust_llm.plugin.session import Session
 from locust_llm.report.run import ProcessLag, RunView, without_secrets
 
 LOCUST_OPTIONS = ("num_users", "spawn_rate", "run_time", "processes", "expect_workers", "tags")
+OF_ONE_LOAD = frozenset(("clumped_starts", "schedule_delay"))
+"""Findings that a change of load brings about by itself: a stepped test looks for them in each step instead."""
+
 BUSY_QUANTILE = 0.95
 """A process is as busy as it was in its busier seconds, not on average over ramp and drain."""
 
@@ -44,7 +47,7 @@ def view_of(session: Session) -> RunView:
         started_wall_s=session.started_wall_s,
         stopped_wall_s=session.stopped_wall_s,
         lost_workers=tuple(sorted(session.lost)),
-        findings=(*_stopped(session), *findings(session.stats, _facts(session, lags))),
+        findings=(*_stopped(session), *_found(session, lags)),
         lag=lags,
         engine_command=session.targets.engine_command,
         steps=tuple(session.steps.results) if session.steps is not None else (),
@@ -52,6 +55,13 @@ def view_of(session: Session) -> RunView:
         slos=tuple(str(slo) for slo in session.settings.slo),
         judgement=session.gates.judgement,
     )
+
+
+def _found(session: Session, lags: tuple[ProcessLag, ...]) -> Iterator[Finding]:
+    stepped = session.steps is not None and bool(session.settings.shape)
+    for finding in findings(session.stats, _facts(session, lags)):
+        if not stepped or finding.key not in OF_ONE_LOAD:
+            yield finding
 
 
 def _stopped(session: Session) -> Iterator[Finding]:

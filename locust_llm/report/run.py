@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from locust_llm.analysis.judgement import Judgement
+from locust_llm.analysis.rate import RateVerdict
 from locust_llm.analysis.step import StepResult
 from locust_llm.analysis.verdict import Verdict
 from locust_llm.measure.figures import FIGURES
@@ -73,7 +74,7 @@ class RunView:
     lag: tuple[ProcessLag, ...] = ()
     engine_command: tuple[str, ...] = ()
     steps: tuple[StepResult, ...] = ()
-    verdict: Verdict | None = None
+    verdict: Verdict | RateVerdict | None = None
     slos: tuple[str, ...] = ()
     judgement: Judgement | None = None
 

@@ -4,30 +4,37 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from locust_llm.analysis.step import StepResult
 from locust_llm.report.csv import line
 from locust_llm.report.digits import three
 from locust_llm.report.run import RunView
-from locust_llm.report.steps import COLUMNS, CSV_COLUMNS, Cell, error_labels, heading, verdict_lines
+from locust_llm.report.steps import COLUMNS, CSV_COLUMNS, Cell, Column, columns_of, error_labels, heading, verdict_lines
 
 # -- console -------------------------------------------------------------------------------------------------------
 
 _WIDTH: Final = 10
+_WORDS: Final = 15
 
 
-def table_head() -> list[str]:
-    """The two heading lines of the console's table."""
-    titles = "".join(f"{column.title:>{_WIDTH}}" for column in COLUMNS)
-    units = "".join(f"{column.unit:>{_WIDTH}}" for column in COLUMNS)
+def table_head(steps: Sequence[StepResult]) -> list[str]:
+    """The two heading lines of the console's table, for these steps."""
+    columns = columns_of(COLUMNS, steps)
+    titles = "".join(f"{column.title:>{_width(column)}}" for column in columns)
+    units = "".join(f"{column.unit:>{_width(column)}}" for column in columns)
     return [titles, units.rstrip()]
 
 
 def table_line(step: StepResult) -> str:
     """One step as a line of the console's table."""
-    return "".join(f"{_shown(column.of(step)):>{_WIDTH}}" for column in COLUMNS)
+    return "".join(f"{_shown(column.of(step)):>{_width(column)}}" for column in COLUMNS)
+
+
+def _width(column: Column) -> int:
+    """Words need more room than numbers."""
+    return _WORDS if column.key == "status" else _WIDTH
 
 
 def table_text(view: RunView) -> str:
@@ -35,7 +42,7 @@ def table_text(view: RunView) -> str:
     if not view.steps:
         return ""
     title = " · ".join(("Steps", *view.marks))
-    rows = [title, *table_head(), *(table_line(step) for step in view.steps)]
+    rows = [title, *table_head(view.steps), *(table_line(step) for step in view.steps)]
     if view.verdict is not None:
         rows += ["", *verdict_lines(view.verdict)]
     return "\n".join(rows)
@@ -55,7 +62,7 @@ def _shown(value: Cell) -> str:
 
 def csv_lines(view: RunView) -> Iterator[str]:
     """`PREFIX_llm_steps.csv`: a row per step, in the order they were run."""
-    yield line([*(heading(column) for column in CSV_COLUMNS), "Marks"])
+    yield line([*(heading(column) for column in columns_of(CSV_COLUMNS, view.steps)), "Marks"])
     for step in view.steps:
         yield line([*(column.of(step) for column in CSV_COLUMNS), " ".join(view.marks)])
 

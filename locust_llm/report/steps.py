@@ -6,9 +6,10 @@ One list of columns serves them all; a new column is one line. What is missing i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
+from locust_llm.analysis.rate import RateVerdict
 from locust_llm.analysis.step import Quantiles, StepResult
 from locust_llm.analysis.verdict import Verdict
 from locust_llm.report.digits import three
@@ -64,6 +65,9 @@ COLUMNS: Final = (
 CSV_COLUMNS: Final = (
     *COLUMNS,
     Column("in_flight", "in flight", "", lambda step: step.in_flight.value if step.in_flight else None),
+    Column(
+        "backlog_per_s", "backlog growth", "1/s", lambda step: step.backlog_per_s.value if step.backlog_per_s else None
+    ),
     Column("decoding", "decoding", "streams", lambda step: step.decoding.value if step.decoding else None),
     Column("power", "power", "tok²/s²", lambda step: step.power or None),
     Column("refused", "refused", "", lambda step: step.refused),
@@ -79,9 +83,17 @@ def heading(column: Column) -> str:
     return f"{column.title} ({column.unit})" if column.unit else column.title
 
 
-def verdict_lines(verdict: Verdict) -> list[str]:
+def columns_of(columns: Sequence[Column], steps: Sequence[StepResult]) -> tuple[Column, ...]:
+    """The columns for these steps: the load of open loop is a rate."""
+    rates = bool(steps) and steps[0].open_loop
+    return tuple(replace(c, title="rate", unit="req/s") if rates and c.key == "load" else c for c in columns)
+
+
+def verdict_lines(verdict: Verdict | RateVerdict) -> list[str]:
     """The verdict in words: the sentence, what else it found, and notes."""
     said = [verdict.sentence]
+    if isinstance(verdict, RateVerdict):
+        return [*said, *(f"note: {note}" for note in verdict.notes)]
     if verdict.saturation is not None:
         said.append(f"Saturation (95 % of the highest throughput) at {verdict.saturation:.3g} users.")
     if verdict.littles_bound is not None:
@@ -95,19 +107,21 @@ def verdict_lines(verdict: Verdict) -> list[str]:
     return [*said, *(f"note: {note}" for note in verdict.notes)]
 
 
-def steps_dict(steps: Sequence[StepResult], verdict: Verdict | None) -> dict[str, Any]:
+def steps_dict(steps: Sequence[StepResult], verdict: Verdict | RateVerdict | None) -> dict[str, Any]:
     """Steps and verdict as plain values: for the Knee panel, the report and the run document."""
     return {
-        "columns": [{"key": column.key, "title": column.title, "unit": column.unit} for column in CSV_COLUMNS],
+        "columns": [
+            {"key": column.key, "title": column.title, "unit": column.unit} for column in columns_of(CSV_COLUMNS, steps)
+        ],
         "rows": [{column.key: _rounded(column.of(step)) for column in CSV_COLUMNS} for step in steps],
         "verdict": _verdict_dict(verdict) if verdict is not None else None,
     }
 
 
-def _verdict_dict(verdict: Verdict) -> dict[str, Any]:
+def _verdict_dict(verdict: Verdict | RateVerdict) -> dict[str, Any]:
     plain = asdict(verdict)
     plain["kind"] = verdict.kind.value
-    if verdict.cause is not None:
+    if isinstance(verdict, Verdict) and verdict.cause is not None:
         plain["cause"]["kind"] = verdict.cause.kind.value
     plain["words"] = verdict_lines(verdict)
     return plain

@@ -63,3 +63,35 @@ def test_users_wait_until_the_schedule_begins() -> None:
     schedule.start(iter([0.0]), time.monotonic_ns())
     early.join(timeout=5)
     assert early.value is not None
+
+
+def test_a_paused_schedule_forgets_what_it_had_and_wakes_who_sleeps() -> None:
+    schedule = started([0.1, 0.2, 60.0, 61.0], late_s=1.0)
+    assert schedule.backlog == 2
+    assert schedule.wait() is not None
+    assert schedule.wait() is not None
+    sleeper = gevent.spawn(schedule.wait)  # for the arrival a minute from now
+    gevent.sleep(0)
+    schedule.pause()
+    gevent.sleep(0.01)
+    assert not sleeper.ready()
+    assert schedule.backlog == 0
+    t0_ns = time.monotonic_ns()
+    schedule.start(iter([0.0]), t0_ns)
+    sleeper.join(timeout=5)
+    assert sleeper.value == t0_ns
+    assert schedule.take_counts() == {TAKEN: 3, DROPPED: 0}
+
+
+def test_what_is_due_at_a_pause_is_dropped() -> None:
+    schedule = started([0.1, 0.2, 60.0], late_s=1.0)
+    schedule.pause()
+    assert schedule.take_counts() == {TAKEN: 0, DROPPED: 2}
+
+
+def test_arrivals_are_counted_by_the_second_they_were_taken_in() -> None:
+    schedule = started([0.1, 0.2, 0.3], late_s=2.5)
+    for _ in range(2):
+        schedule.wait()
+    assert schedule.take_seconds() == {2: 2}
+    assert schedule.take_seconds() == {}

@@ -1,10 +1,14 @@
-"""Sweep: a fixed list of loads, and what it says once all have been run."""
+"""Sweeps: a fixed list of loads, and what they say once all have been run."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from locust_llm.analysis.knee import Step
+from locust_llm.analysis.rate import RateKind, RateStep, RateVerdict
+from locust_llm.analysis.step import Attainment, Status
 from locust_llm.analysis.verdict import Verdict, VerdictKind
-from locust_llm.plugin.steps import Sweep
+from locust_llm.plugin.plans import RateSweep, Sweep
 from tests.analysis.build import step
 
 
@@ -24,3 +28,26 @@ def test_a_sweep_that_was_cut_off_says_so() -> None:
     verdict = Sweep((1, 4)).verdict([step(1, 10.0)])
     assert not verdict.complete
     assert "Not all steps were run." in verdict.notes
+
+
+def test_rates_one_after_the_other() -> None:
+    plan = RateSweep((2.0, 8.0))
+    fine = step(2.0, 20.0, open_loop=True)
+    too_much = step(8.0, 50.0, open_loop=True, status=Status.OVERLOADED)
+    assert plan.next([]) == RateStep(2.0)
+    assert plan.next([fine]) == RateStep(8.0)
+    verdict = plan.next([fine, too_much])
+    assert isinstance(verdict, RateVerdict)
+    assert (verdict.kind, verdict.sustained_rps, verdict.overloaded_rps) == (RateKind.FOUND, 2.0, 8.0)
+    assert "Not all steps were run." in plan.verdict([fine]).notes
+
+
+def test_the_slo_capacity_of_rates_leads() -> None:
+    steps = [
+        replace(step(rate, 10 * rate, open_loop=True), attainment=Attainment(share, share - 0.02))
+        for rate, share in ((2.0, 0.99), (4.0, 0.98), (8.0, 0.96))
+    ]
+    verdict = RateSweep((2.0, 4.0, 8.0), slo_target=0.95).verdict(steps)
+    assert (verdict.slo_capacity_rps, verdict.sustained_rps) == (4.0, 8.0)
+    assert verdict.sentence.startswith("SLO capacity: up to 4 requests/s 95 % of the requests meet the SLOs. 8 req")
+    assert RateSweep((2.0,), slo_target=0.99).verdict(steps[:1]).slo_capacity_rps is None
