@@ -10,7 +10,6 @@ import argparse
 import json
 import os
 import shlex
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -91,26 +90,32 @@ def _none_but(failed: StageResult) -> Iterator[StageResult]:
 # -- telling -------------------------------------------------------------------------------------------------------
 
 _WIDTH = max(len(stage.name) for stage in STAGES)
+_INDENT = " " * (_WIDTH + 11)
 
 
 def _tell(results: Iterable[StageResult], exam: Examination | None, given: argparse.Namespace) -> int:
     """Print each stage as it ends."""
     if exam is not None:
         print(f"{exam.report.url} ({exam.client.config.api.name})\n")
-    healthy = True
+    failed: dict[str, str] = {}
+    skipped: dict[str, list[str]] = {}
     for result in results:
-        healthy = healthy and result.status is not Status.FAILED
-        told = result.told
-        print(f"{result.status:<8} {result.name:<{_WIDTH}}  {told.sentence}")
-        for line in told.lines:
-            print(f"{'':{_WIDTH + 10}} {line}")
-        for warning in told.warnings:
-            print(f"{'':{_WIDTH + 10}} warning: {warning}")
-        sys.stdout.flush()
+        if result.status is Status.SKIPPED:
+            skipped.setdefault(result.told.sentence, []).append(result.name)
+            continue
+        sentence = result.told.sentence
+        if result.status is Status.FAILED:
+            sentence = f"the same as '{failed[sentence]}'" if sentence in failed else sentence
+            failed.setdefault(sentence, result.name)
+        print(f"{result.status:<8} {result.name:<{_WIDTH}}  {sentence}")
+        print("".join(f"{_INDENT}{line}\n" for line in result.told.lines), end="")
+        print("".join(f"{_INDENT}warning: {warning}\n" for warning in result.told.warnings), end="", flush=True)
+    for sentence, names in skipped.items():
+        print(f"{Status.SKIPPED:<8} {', '.join(names)}: {sentence}")
     if exam is not None:
         print(f"\nThe same with curl:\n{_curl(exam, given)}")
-    print("\nNothing failed." if healthy else "\nSomething failed: see above.")
-    return 0 if healthy else 1
+    print("\nSomething failed: see above." if failed else "\nNothing failed.")
+    return 1 if failed else 0
 
 
 def _tell_json(results: Iterable[StageResult], exam: Examination | None, given: argparse.Namespace) -> int:

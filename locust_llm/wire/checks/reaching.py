@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 from urllib.parse import urlsplit
 
+from locust_llm.wire import failures
 from locust_llm.wire.checks.examination import Contact, Examination
 from locust_llm.wire.checks.key import refused_key
 from locust_llm.wire.checks.sentences import first_of, proxy_in_effect, shown_models_url, unreachable
@@ -49,11 +50,21 @@ def handshake(exam: Examination) -> Told:
         return Told("none: plain HTTP", facts={"tls_ms": None})
     took = contact.transit.tls_ns
     if took is None:
-        raise _no_way(exam, contact)
+        raise _no_tls(exam, contact)
     facts = {"tls_ms": took * 1e-6}
     if exam.client.config.context().verify_mode == ssl.CERT_NONE:
         return Told(f"in {_ms(took)}", ("the certificate is not verified (--llm-insecure)",), facts=facts)
     return Told(f"in {_ms(took)}, certificate verified", facts=facts)
+
+
+def _no_tls(exam: Examination, contact: Contact) -> Hopeless:
+    label = contact.failure[0] if contact.failure is not None else "failed"
+    if label.startswith(failures.TLS_FAILED):
+        return _no_way(exam, contact)
+    return Hopeless(
+        f"{exam.where} takes the connection, but no TLS handshake comes about ({label}): check whether that port of"
+        " --host speaks TLS at all, else write http://"
+    )
 
 
 def _no_way(exam: Examination, contact: Contact) -> Hopeless:

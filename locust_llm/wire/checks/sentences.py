@@ -113,7 +113,7 @@ def _bad_answer(exam: Examination, error: str, detail: str) -> str:
     if error.startswith("in-stream error"):
         return (
             f"{url} answers with status 200 and an error object where the answer should be ({error}): that error is"
-            f" the server's or its upstream's, so look there{detail}"
+            f" the server's or its upstream's, so look there{'' if detail[2:-1] in error else detail}"
         )
     if error == failures.UNEXPECTED:
         return (
