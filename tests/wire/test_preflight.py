@@ -85,6 +85,10 @@ REFUSALS = [
     ("a bad request", error("422 Unprocessable Entity", "Unexpected keys: ignore_eos"), NOT_FOUND, "m",
      ["HTTP 422", "ignore_eos", "--llm-no-preflight"]),
     ("an engine that is loading", error("503 Service Unavailable", "Loading model"), NOT_FOUND, "m", ["HTTP 503"]),
+    ("an error object with status 200", answer("200 OK", b'{"error":{"message":"upstream is down"}}'), NOT_FOUND, "m",
+     ["status 200 and an error object", "upstream is down", "--llm-no-preflight"]),
+    ("JSON without choices", answer("200 OK", b'{"status":"ok"}'), NOT_FOUND, "m",
+     ["JSON that is no answer", '"status":"ok"', "--host"]),
     ("no money left", error("429 Too Many Requests", "You exceeded your quota", code="insufficient_quota"), NOT_FOUND,
      "m", ["HTTP 429 insufficient_quota"]),
     ("D01: an error in the stream", stream((0, b'data: {"error":{"message":"engine died","code":500}}\n\n' + DONE)),
@@ -171,6 +175,55 @@ def test_without_sending_it_only_looks_for_the_model(monkeypatch: pytest.MonkeyP
     assert [exchange.method for exchange in server.exchanges] == ["GET"]
     report = run(client_for(server.url, monkeypatch), Call(), send=False)
     assert "cannot reach" in report.warnings[0]
+
+
+def at(*roots: str) -> Callable[[Exchange], Script]:
+    """An API that stands below these paths alone; elsewhere nothing does."""
+
+    def choose(exchange: Exchange) -> Script:
+        known = any(exchange.target == f"{root}/{path}" for root in roots for path in ("chat/completions", "models"))
+        return (GOOD if exchange.method == "POST" else models("m")) if known else NOT_FOUND
+
+    return choose
+
+
+@pytest.mark.parametrize("model", ["m", ""], ids=["model named", "model listed"])
+@pytest.mark.parametrize(
+    ("roots", "used"),
+    [(["/api"], "/api"), (["/api/v1"], "/api/v1"), (["/api", "/api/v1"], "/api")],
+    ids=["without a version", "with one", "both"],
+)
+def test_d61_a_path_that_can_mean_two_places(
+    monkeypatch: pytest.MonkeyPatch, roots: list[str], used: str, model: str
+) -> None:
+    with Replay(choose=at(*roots)) as server:
+        report = run(client_for(f"{server.url}/api", monkeypatch), Call(model=model))
+    assert report.target is not None
+    assert report.target.root == f"{server.url}{used}"
+    assert f"LLM requests go to {server.url}{used}/chat/completions, model m" in report.sentence
+    assert [f"give --host {server.url}{used}" in warning for warning in report.warnings] == [True] * (used != "/api")
+    posts = [exchange.target for exchange in server.exchanges if exchange.method == "POST"]
+    assert posts == ["/api/chat/completions", "/api/v1/chat/completions"][: 1 + (used != "/api")]
+
+
+def test_d61_neither_of_two_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Replay(choose=at("/v1")) as server:
+        sentence = refusal(client_for(f"{server.url}/api", monkeypatch), Call(model="m"))
+    assert f"neither {server.url}/api/chat/completions nor {server.url}/api/v1/chat/completions exists" in sentence
+    assert len(server.exchanges) == 2
+
+
+def test_d61_a_version_that_stands_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Replay(choose=at("/v1")) as server:
+        sentence = refusal(client_for(f"{server.url}/v1/v1", monkeypatch), Call(model="m"))
+    assert f"/v1 stands there twice, so give --host {server.url}/v1" in sentence
+
+
+def test_d61_a_wrong_key_at_the_other_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = error("401 Unauthorized", "no")
+    with Replay(choose=lambda exchange: refused if exchange.target.startswith("/api/v1/") else NOT_FOUND) as server:
+        sentence = refusal(client_for(f"{server.url}/api", monkeypatch), Call(model="m"))
+    assert "HTTP 401: it refuses the key" in sentence
 
 
 def test_d82_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -179,3 +179,23 @@ def test_d63_a_proxy_that_cannot_be_used(
         proxy_chooser(option)
     assert names in str(refused.value)
     assert "secret" not in str(refused.value)
+
+
+OTHER_PLACES = [
+    ("http://h:8000", CHAT, ""),
+    ("http://h:8000/v1", CHAT, ""),
+    ("https://o/api", CHAT, "https://o/api/v1"),
+    ("https://o/api/", RESPONSES, "https://o/api/v1"),
+    (f"https://o/api/{P}", CHAT, ""),
+    ("https://g/v1beta/openai", CHAT, ""),
+    ("https://a/openai/deployments/d?api-version=1", CHAT, "https://a/openai/deployments/d/v1"),
+    ("https://o/anthropic", MESSAGES, ""),
+    ("https://o/ollama", OLLAMA_CHAT, ""),
+]
+
+
+@pytest.mark.parametrize(
+    ("typed", "api", "other"), OTHER_PLACES, ids=[f"{row[1].name} {row[0]}" for row in OTHER_PLACES]
+)
+def test_d61_a_path_without_a_version_can_mean_two_places(typed: str, api: Api, other: str) -> None:
+    assert parse_target(typed, api.access.root).other_root == other
