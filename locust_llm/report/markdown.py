@@ -23,7 +23,7 @@ def _summary(view: RunView) -> Iterator[str]:
     stats = view.stats
     counts = stats.counts()
     title = " · ".join(("LLM load test", *view.marks))
-    yield f"### {_escaped(title)}"
+    yield f"### {escaped(title)}"
     yield ""
     yield from _gates(view)
     share = view.figure("failed_share")
@@ -36,21 +36,21 @@ def _summary(view: RunView) -> Iterator[str]:
     )
     yield ""
     if view.slos:
-        yield f"Goodput: {_escaped(goodput_text(view))}"
+        yield f"Goodput: {escaped(goodput_text(view))}"
         yield ""
-    yield _row("Name", "Metric", *HEADS)
-    yield _row("---", "---", *("--:" for _ in HEADS))
+    yield row("Name", "Metric", *HEADS)
+    yield row("---", "---", *("--:" for _ in HEADS))
     names: list[str | None] = [*stats.names] if len(stats.names) == 1 else [*stats.names, None]
     found = [line for name in names for line in lines(view, name)]
     for line in found:
-        yield _row(_escaped(line.name), line.title, *(cell.replace("*", r"\*") for cell in line.cells))
+        yield row(escaped(line.name), line.title, *(cell.replace("*", r"\*") for cell in line.cells))
     yield ""
     if any(line.few for line in found):
-        yield f"- {_escaped(FEW_NOTE)}"
+        yield f"- {escaped(FEW_NOTE)}"
     if any(line.failures for line in found):
-        yield f"- {_escaped(BEYOND_NOTE)}"
+        yield f"- {escaped(BEYOND_NOTE)}"
     for finding in view.findings:
-        yield f"- **{finding.severity.value}**: {_escaped(finding.sentence)}"
+        yield f"- **{finding.severity.value}**: {escaped(finding.sentence)}"
 
 
 def _gates(view: RunView) -> Iterator[str]:
@@ -58,21 +58,22 @@ def _gates(view: RunView) -> Iterator[str]:
     judgement = view.judgement
     if judgement is None:
         return
-    yield f"{_SIGNS[judgement.status]} **{_escaped(verdict_text(judgement))}**"
+    yield f"{_SIGNS[judgement.status]} **{escaped(verdict_text(judgement))}**"
     yield ""
-    yield _row("", "Gate", "Figure", "")
-    yield _row("---", "---", "---", "---")
+    yield row("", "Gate", "Figure", "")
+    yield row("---", "---", "---", "---")
     for line in gate_lines(judgement):
-        cells = (_escaped(cell) for cell in (line.gate, line.figure, line.reason))
-        yield _row(f"{_SIGNS[line.status]} {line.status.value}", *cells)
+        cells = (escaped(cell) for cell in (line.gate, line.figure, line.reason))
+        yield row(f"{_SIGNS[line.status]} {line.status.value}", *cells)
     yield ""
 
 
-def _row(*cells: str) -> str:
+def row(*cells: str) -> str:
+    """A row of a table."""
     return f"| {' | '.join(cells)} |"
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """Text that Markdown takes as it is, in one line."""
     text = " ".join(text.split())
     return "".join(f"\\{c}" if c in "\\`*_[]<>|#~" else c for c in text)
