@@ -10,6 +10,7 @@ COMMANDS = {
     "sim": "run the embedded engine alone: a simulated server with an OpenAI-compatible API",
     "doctor": "check an endpoint stage by stage: what fails, why, and what to do",
     "report": "print or write the outputs of a finished run from its document",
+    "compare": "compare runs with others, from their documents: better, worse, or no difference shown",
     "options": "list the options that locust_llm adds to `locust`",
 }
 

@@ -1,0 +1,58 @@
+"""Comparison as text, for the console."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from locust_llm.analysis.compare import Verdict
+from locust_llm.report.compare import Compared
+from locust_llm.report.compare_lines import HEADS, Line, lines, notes, side_text, turns_text, verdict_text
+
+WIDTH: Final = 120
+_LABEL: Final = 10
+
+
+def comparison_text(compared: Compared) -> str:
+    """Sides, changes, verdict, and the table: judged figures first."""
+    return "\n".join(_text(compared))
+
+
+def _text(compared: Compared) -> Iterator[str]:
+    comparison = compared.comparison
+    yield " · ".join(("LLM comparison", *compared.marks))
+    yield from _entry("base", side_text(compared.base))
+    yield from _entry("run", f"{side_text(compared.run)} · {turns_text(comparison)}")
+    yield from _entry("changed", compared.changes.sentence)
+    for each in compared.changes.between:
+        yield from _entry("", f"{each.variable}: {each.base} → {each.run}")
+    yield from _entry("verdict", verdict_text(comparison))
+    yield ""
+    judged = list(lines(comparison, comparison.judged))
+    rest = list(lines(comparison, [row for row in comparison.rows if row.verdict is None]))
+    title = max(len(line.title) for line in (*judged, *rest)) if judged or rest else 0
+    widths = [max([len(head), *(len(line.cells[i]) for line in (*judged, *rest))]) for i, head in enumerate(HEADS)]
+    yield _row("", HEADS, title, widths)
+    yield from (_judged(line, title, widths) for line in judged)
+    if judged and rest:
+        yield "-" * (4 + title + sum(widths) + 3 * len(widths))
+    yield from (_row(line.title, line.cells, title, widths) for line in rest)
+    yield ""
+    for note in notes(compared):
+        yield from textwrap.wrap(note, WIDTH)
+
+
+def _judged(line: Line, title: int, widths: Sequence[int]) -> str:
+    assert line.verdict is not None
+    verdict = line.verdict.upper() if line.verdict is Verdict.WORSE else line.verdict.value
+    return f"{_row(line.title, line.cells, title, widths)}   {verdict}" + (f": {line.reason}" if line.reason else "")
+
+
+def _row(name: str, cells: Sequence[str], title: int, widths: Sequence[int]) -> str:
+    return f"  {name:<{title}}" + "".join(f"   {cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+
+
+def _entry(label: str, text: str) -> Iterator[str]:
+    for place, part in enumerate(textwrap.wrap(text, WIDTH - _LABEL, break_on_hyphens=False) or [""]):
+        yield f"{label if place == 0 else '':<{_LABEL}}{part}"
