@@ -12,7 +12,7 @@ from locust import constant, task
 
 from locust_llm import LLMUser
 
-CONTEXTS = cycle((32, 1024, 4096))  # words before the answer, about as many tokens
+CONTEXTS = cycle((32, 1024, 4096))  # tokens before the answer
 ANSWER = 128  # tokens
 
 
@@ -24,9 +24,5 @@ class DecodeUser(LLMUser):
 
     @task
     def ask(self):
-        words = next(CONTEXTS)
-        text = self.prompt()
-        while text.count(" ") < words:
-            text += " " + self.prompt()
-        prompt = " ".join(text.split()[:words])
-        self.client.chat(prompt, name=f"decode {words}", max_tokens=ANSWER)
+        tokens = next(CONTEXTS)
+        self.client.chat(self.prompt(tokens), name=f"decode {tokens}", max_tokens=ANSWER)

@@ -12,7 +12,7 @@ from locust import constant, task
 
 from locust_llm import LLMUser
 
-LENGTHS = cycle((128, 512, 1024, 2048, 4096))  # words, about as many tokens
+LENGTHS = cycle((128, 512, 1024, 2048, 4096))  # input tokens
 
 
 class PrefillUser(LLMUser):
@@ -23,8 +23,5 @@ class PrefillUser(LLMUser):
 
     @task
     def ask(self):
-        words = next(LENGTHS)
-        text = self.prompt()
-        while text.count(" ") < words:
-            text += " " + self.prompt()
-        self.client.chat(" ".join(text.split()[:words]), name=f"prefill {words}", max_tokens=1)
+        tokens = next(LENGTHS)
+        self.client.chat(self.prompt(tokens), name=f"prefill {tokens}", max_tokens=1)
