@@ -9,8 +9,10 @@ from importlib import import_module
 COMMANDS = {
     "sim": "run the embedded engine alone: a simulated server with an OpenAI-compatible API",
     "doctor": "check an endpoint stage by stage: what fails, why, and what to do",
+    "calibrate": "how true this machine's figures are, and up to how many streams; or what a path to a server is like",
     "report": "print or write the outputs of a finished run from its document",
     "compare": "compare runs with others, from their documents: better, worse, or no difference shown",
+    "verify": "compute a run document's figures again from its records, and compare",
     "options": "list the options that locust_llm adds to `locust`",
 }
 

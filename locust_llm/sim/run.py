@@ -9,27 +9,30 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 
 from locust_llm.sim.server import Server
 from locust_llm.sim.settings import EngineSettings, ServerSettings
 
+Make = Callable[[EngineSettings, ServerSettings], Server]
 
-def run(engine: EngineSettings, settings: ServerSettings) -> int:
+
+def run(engine: EngineSettings, settings: ServerSettings, make: Make = Server) -> int:
     """Serves until SIGTERM, SIGINT or, when asked for, the end of standard input. Returns the exit code."""
     try:
         import uvloop
     except ImportError:
-        return asyncio.run(_serve(engine, settings))
+        return asyncio.run(_serve(engine, settings, make))
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_serve(engine, settings))
+        return runner.run(_serve(engine, settings, make))
 
 
-async def _serve(engine: EngineSettings, settings: ServerSettings) -> int:
+async def _serve(engine: EngineSettings, settings: ServerSettings, make: Make) -> int:
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
-    server = Server(engine, settings)
+    server = make(engine, settings)
     try:
         url = await server.start()
     except OSError as error:
