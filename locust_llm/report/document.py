@@ -63,6 +63,7 @@ def document(view: RunView) -> dict[str, Any]:
             "engine_command": list(view.engine_command),
         },
         "versions": dict(view.versions),
+            "workload": dict(view.workload),
         "machine": dict(view.machine),
         "clock": view.clock,
         "lag": [_fields(lag) for lag in view.lag],
@@ -235,4 +236,7 @@ def view_of(content: Mapping[str, Any]) -> RunView:
             judgement=judgement_of(content["gates"]) if content.get("gates") is not None else None,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
+            workload=configuration.get("workload", {}),
+            steps=steps_of(steps) if steps is not None else (),
+            verdict=verdict_of(steps) if steps is not None else None,
         raise DocumentError(f"the run document is damaged: {type(error).__name__} at {error}.") from None

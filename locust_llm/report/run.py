@@ -81,6 +81,9 @@ class RunView:
     @property
     def incomplete(self) -> bool:
         """Whether figures of a lost worker are missing."""
+    workload: Mapping[str, Any] = field(default_factory=dict)  # the data set and its hash, what targets were found to do
+    gates: tuple[Gate, ...] = ()
+    step_now: str | None = None
         return bool(self.lost_workers)
 
     @property

@@ -36,6 +36,11 @@ class Point:
     pad: str
     tokens: int
 
+    @property
+    def bare(self) -> int:
+        """Tokens without the pad, which is there only where a letter is a token."""
+        return self.tokens - len(self.pad)
+
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
@@ -43,15 +48,15 @@ class Calibration:
 
     points: tuple[Point, ...]
 
-    def words(self, tokens: float) -> tuple[int, str]:
-        """How many words (at least 1), and which pad after them, make a prompt of so many tokens."""
+    def words(self, tokens: float, near: float = TOLERANCE) -> tuple[int, str]:
+        """How many words (at least 1), and which pad after them, make a prompt of so many tokens; those of a measured
+        prompt, if one is as `near` as that share."""
         best = min(self.points, key=lambda point: abs(point.tokens - tokens))
-        if abs(best.tokens - tokens) <= _GOOD * tokens:
+        if abs(best.tokens - tokens) <= near * tokens:
             return best.words, best.pad
-        bare = [point for point in self.points if not point.pad]
-        low, high = _around(bare, tokens)
-        per_word = (high.tokens - low.tokens) / (high.words - low.words)
-        exact = low.words + (tokens - low.tokens) / per_word
+        low, high = _around(self.points, tokens)
+        per_word = (high.bare - low.bare) / (high.words - low.words)
+        exact = low.words + (tokens - low.bare) / per_word
         if per_word < _COSTLY_WORD:
             return max(1, round(exact)), ""
         words = max(1, int(exact + 1e-6))
@@ -96,9 +101,9 @@ def calibrate(
         )
     for _ in range(most_probes - 2):
         found = Calibration(tuple(sorted(points, key=lambda point: (point.words, point.pad))))
-        off = [target for target in targets if found.error(target) > _GOOD]
+        off = sorted((target for target in targets if found.error(target) > _GOOD), key=found.error, reverse=True)
         tried = {(point.words, point.pad) for point in points}
-        wanted = [(found.words(target)) for target in off]
+        wanted = [found.words(target, _GOOD) for target in off]
         new = next((each for each in wanted if each not in tried), None)
         if new is None:
             break
@@ -107,8 +112,8 @@ def calibrate(
 
 
 def _around(points: Sequence[Point], tokens: float) -> tuple[Point, Point]:
-    """The two measured prompts without a pad between which a length lies, or the nearest two."""
+    """The two measured lengths between which a length lies, or the nearest two."""
     by_words = sorted({point.words: point for point in points}.values(), key=lambda point: point.words)
-    place = sum(point.tokens <= tokens for point in by_words)
+    place = sum(point.bare <= tokens for point in by_words)
     place = min(max(place, 1), len(by_words) - 1)
     return by_words[place - 1], by_words[place]

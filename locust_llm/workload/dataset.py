@@ -13,9 +13,9 @@ from __future__ import annotations
 import hashlib
 import mmap
 import os
+import weakref
 from array import array
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -47,10 +47,12 @@ class Dataset:
         self._places, self._lengths = array("q"), array("q")
         self._breathe = breathe
         try:
-            self._file = Path(path).open("rb")  # noqa: SIM115 - it stays open
-            self.format = _detected(self._file.read(4096), path) if format_ == "auto" else format_
-            self._file.seek(0)
-            self.sha256 = self._index()
+            self._file = os.open(path, os.O_RDONLY)
+            self.close = weakref.finalize(self, os.close, self._file)
+            head = os.pread(self._file, 4096, 0)
+            self.format = _detected(head, path) if format_ == "auto" else format_
+            is_array = self.format == "sharegpt" and head.lstrip()[:1] == b"["
+            self.sha256 = self._index_array() if is_array else self._index_lines()
         except OSError as error:
             raise DatasetError(f"{path}: {error.strerror}") from None
         if not self._places:
@@ -60,32 +62,27 @@ class Dataset:
         return len(self._places)
 
     def __getitem__(self, number: int) -> Item:
-        data = os.pread(self._file.fileno(), self._lengths[number], self._places[number])
+        data = os.pread(self._file, self._lengths[number], self._places[number])
         item = self._read(data)
         if item is None:  # it was one when the file was read through
             raise DatasetError(f"{self.path} has been changed while it was in use")
         return item
 
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-
     def _read(self, data: bytes) -> Item | None:
         return text_item(data.decode("utf-8").strip()) if self.format == "text" else read_item(data)
 
-    def _index(self) -> str:
+    def _index_lines(self) -> str:
         """Note all records; the file's SHA-256."""
-        if self.format == "sharegpt" and self._file.peek(64).lstrip()[:1] == b"[":
-            return self._index_array()
         digest, place, breath = hashlib.sha256(), 0, 0
-        for number, line in enumerate(self._file, 1):
-            digest.update(line)
-            if line.strip():
-                self._note(place, line, number)
-            place += len(line)
-            if place - breath > _BREATH:
-                breath = place
-                self._breathe()
+        with open(self._file, "rb", closefd=False) as lines:
+            for number, line in enumerate(lines, 1):
+                digest.update(line)
+                if line.strip():
+                    self._note(place, line, number)
+                place += len(line)
+                if place - breath > _BREATH:
+                    breath = place
+                    self._breathe()
         return digest.hexdigest()
 
     def _note(self, place: int, data: bytes, line: int) -> None:
@@ -104,7 +101,7 @@ class Dataset:
 
     def _index_array(self) -> str:
         digest = hashlib.sha256()
-        with mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        with mmap.mmap(self._file, 0, access=mmap.ACCESS_READ) as content:
             for begin in range(0, len(content), _BREATH):
                 digest.update(content[begin : begin + _BREATH])
                 self._breathe()

@@ -31,6 +31,9 @@ _WORDS = (
 _WORD = 5  # characters of a word and its blank
 
 ROW_WORDS = 20_000
+FIRST = "Note "
+"""How each calibrated prompt begins: a first word, without a blank before it, may cost tokens of its own."""
+
 UNIQUE_WORDS = 12
 """How many first words stand in an order of their own: 12! orders."""
 
@@ -108,11 +111,11 @@ class Prompts:
         ahead = min(calibration.words(share * tokens)[0], words) if share else 0
         same_cost = given or self._lengths.constant is not None
         prefix = self._prefix(ahead, same_cost=same_cost)
-        return (prefix + self._own(ahead, words)).rstrip() + pad
+        return (FIRST + prefix + self._own(ahead, words)).rstrip() + pad
 
     def measured(self, words: int, pad: str) -> str:
         """A prompt of so many words and a pad, without a shared prefix: for a calibration."""
-        return self._own(0, words).rstrip() + pad
+        return (FIRST + self._own(0, words)).rstrip() + pad
 
     def _own(self, begin: int, end: int) -> str:
         return arranged(begin, end, self._draw.randrange(ROW_WORDS), self._order)
