@@ -37,6 +37,11 @@ PROBE_ERRORS: Final = 2.0
 KV_FULL: Final = 0.9
 KV_FREE: Final = 0.8
 
+SLOTS_ONLY: Final = ("llama.cpp",)
+"""Engines that hold a request back for want of a slot alone: each slot has its KV for itself."""
+
+_SERVER_NAMES: Final = {"running": "server_running", "waiting": "server_waiting"}
+
 
 class CauseKind(StrEnum):
     """What limits the server past the knee."""
@@ -160,15 +165,18 @@ def _slot_or_kv(numbers: dict[str, float], past: StepResult, probe: StepResult |
     """Which of the two, and what told it."""
     server = past.server
     if server is not None:
-        for name, value in (("kv_use", server.kv_use), ("preemptions", server.preemptions)):
-            if value is not None:
-                numbers[name] = float(value)
+        names = ("kv_use", "preemptions", "running", "waiting")
+        known = {name: getattr(server, name) for name in names if getattr(server, name) is not None}
+        numbers.update({_SERVER_NAMES.get(name, name): float(value) for name, value in known.items()})
         if server.preemptions:
             return CauseKind.KV, f"; the server preempted {server.preemptions} requests"
         if server.kv_use is not None and server.kv_use >= KV_FULL:
             return CauseKind.KV, f"; the server's KV cache was {_percent(server.kv_use)} full"
         if server.kv_use is not None and server.kv_use < KV_FREE:
             return CauseKind.SLOT, f"; the server's KV cache was only {_percent(server.kv_use)} full"
+        if server.engine in SLOTS_ONLY and server.running is not None and server.waiting:
+            held = f"{server.engine} itself held {server.running:.3g} in its slots and {server.waiting:.3g} back"
+            return CauseKind.SLOT, f"; {held}"
     if probe is None or probe.decoding is None or past.decoding is None:
         return CauseKind.SLOT_OR_KV, ""
     numbers["probe_decoding"] = probe.decoding.value

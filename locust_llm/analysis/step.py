@@ -57,13 +57,15 @@ class ServerLoad:
     """What the server's own metrics said over the window. None: not exported.
 
     `running` and `waiting` are means of its gauges, `kv_use` the highest share of KV in use (0 … 1), `preemptions` the
-    requests that lost their KV.
+    requests that lost their KV, `prefix_hits` the share of prompt tokens that the prefix cache had (0 … 1).
     """
 
     running: float | None = None
     waiting: float | None = None
     kv_use: float | None = None
     preemptions: int | None = None
+    prefix_hits: float | None = None
+    engine: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -248,6 +248,14 @@ OPTIONS: tuple[Option, ...] = (
         minimum=0.01,
     ),
     Option("--llm-step-time", float, 120.0, "Sweep and knee: the longest a step may take, in seconds", "S", minimum=5),
+    Option(
+        "--llm-server-metrics",
+        str,
+        "",
+        "Look at the engine's own Prometheus page each second (vLLM, SGLang, llama.cpp, TGI): a URL, or a path such as"
+        " /metrics on the target",
+        "URL",
+    ),
     Option("--llm-log", str, "", "Sweep and knee: append a row per step to this CSV file, the experiment log", "FILE"),
     Option(
         "--llm-slo",

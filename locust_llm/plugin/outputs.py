@@ -132,6 +132,7 @@ class Outputs:
             return
         self._open = False
         self.session.listener.finish()
+        self.session.scraper.end()
         if self.session.steps is not None:
             self.session.steps.finish()
         self.session.over = True

@@ -22,6 +22,7 @@ from locust_llm.plugin.brakes import Brakes
 from locust_llm.plugin.gates import Gates
 from locust_llm.plugin.listener import Listener
 from locust_llm.plugin.open_load import OpenLoad
+from locust_llm.plugin.scraper import Scraper
 from locust_llm.plugin.settings import Settings
 from locust_llm.plugin.step_rows import StepRows
 from locust_llm.plugin.steps import StepRun
@@ -47,6 +48,7 @@ class Session:
         self.listener = Listener(environment, worker=self.is_worker, master=self.is_master)
         self.open_load = OpenLoad(self)
         self.step_rows = StepRows(self)
+        self.scraper = Scraper(self)
         self.brakes = Brakes(self)
         self.gates = Gates(self)
         self.steps: StepRun | None = None
@@ -83,6 +85,7 @@ class Session:
         self.run = uuid.uuid4().hex[:8]
         self.settings = Settings.parse(self.environment.parsed_options)
         self.open_load.check()
+        self.scraper.check()
         self.gates.check()
         self.workload.settle()
         self.targets.settle()
@@ -113,6 +116,7 @@ class Session:
         self.gates.begin()
         self.open_load.begin()
         self.step_rows.begin()
+        self.scraper.begin()
         rows.keep_metrics_apart(self.environment.stats)
 
     def probe(self, hosts: Sequence[str | None]) -> str | None:

@@ -57,6 +57,7 @@ class Settings:
     max_users: int
     max_rate: float
     step_time: float
+    server_metrics: str
     log: str
     slo: tuple[Slo, ...]
     slo_preset: str
@@ -92,13 +93,13 @@ class Settings:
         named["slo"] = tuple(parse_slo(text) for text in named["slo"]) + PRESETS.get(named["slo_preset"], ())
         named["slo_target"] = parse_target(named["slo_target"])
         named["gate"] = tuple(parse_gate(text) for text in named["gate"])
-        named["stop_on_errors"] = parse_share(named["stop_on_errors"]) if named["stop_on_errors"] else None
-        return cls(**named)
-
         named["input_tokens"] = parse_lengths(named["input_tokens"] or "500")
         named["output_tokens"] = parse_lengths(named["output_tokens"]) if named["output_tokens"] else None
         if named["shared_prefix"] > 1:
             raise ConfigurationError(f"--llm-shared-prefix is a share from 0 to 1, not {named['shared_prefix']:g}")
+        named["stop_on_errors"] = parse_share(named["stop_on_errors"]) if named["stop_on_errors"] else None
+        return cls(**named)
+
 
 def _merged(objects: tuple[str, ...]) -> dict[str, Any]:
     """The JSON objects given to --llm-extra-body, later ones over earlier ones."""

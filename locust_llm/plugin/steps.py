@@ -13,15 +13,16 @@ from __future__ import annotations
 import logging
 import math
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import gevent
 
 from locust_llm.analysis.backlog import BacklogWindow
 from locust_llm.analysis.knee import Step
 from locust_llm.analysis.rate import RateStep, RateVerdict
+from locust_llm.analysis.server_load import server_load
 from locust_llm.analysis.steady import Phase, SteadyWindow
-from locust_llm.analysis.step import Asked, Status, StepResult
+from locust_llm.analysis.step import Asked, ServerLoad, Status, StepResult
 from locust_llm.analysis.verdict import Verdict
 from locust_llm.measure.findings.client import CPU_LIMIT, HUB_LAG_LIMIT_MS
 from locust_llm.plugin.plans import Plan
@@ -29,6 +30,8 @@ from locust_llm.plugin.step_load import RateLoad, UserLoad
 
 if TYPE_CHECKING:
     from locust_llm.plugin.session import Session
+
+MEASURING: Final = "measuring"
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +49,7 @@ class StepRun:
         self._run_s = run_s
         self._begun_s = time.monotonic()
         self._window: SteadyWindow | BacklogWindow | None = None
+        self._doing = MEASURING
         self._last_second: int | None = None
         self._thinking: gevent.Greenlet | None = None
         first = plan.next(())
@@ -75,8 +79,8 @@ class StepRun:
         """What is going on, for the log and the page."""
         if self.verdict is not None:
             return "done"
-        wanting = self._window.state(time.time()).wanting if self._window is not None else "the load is being put on"
-        return f"step of {self.asked.load:g} {self.load.unit}: {wanting or 'measuring'}"
+        doing = self._doing if self._window is not None else "the load is being put on"
+        return f"step of {self.asked.load:g} {self.load.unit}: {doing}"
 
     def _measure(self) -> None:
         """Feed the window what is new; end the step when it is done."""
@@ -91,7 +95,9 @@ class StepRun:
         for point in self.session.stats.points(self._last_second):
             self.load.feed(window, point)
             self._last_second = point.second
-        if window.state(time.time()).phase is Phase.DONE:
+        state = window.state(time.time())
+        self._doing = state.wanting if state.wanting is not None else MEASURING
+        if state.phase is Phase.DONE:
             self._take(window)
             self._think()
 
@@ -99,13 +105,20 @@ class StepRun:
         """The result of a step."""
         busy = self._busy()
         status = Status.CLIENT_LIMITED if busy else Status.STEADY
-        asked = Asked(self.asked.load, status, busy, self.asked.output_factor)
+        asked = Asked(self.asked.load, status, busy, self.asked.output_factor, server=self._server(window))
         result = window.result(asked)
         self._window = None
         self.load.end()
         self.results.append(result)
         for hear in self.session.on_step:
             hear(result)
+
+    def _server(self, window: SteadyWindow | BacklogWindow) -> ServerLoad | None:
+        """What the server's own metrics said over the window."""
+        series, state = self.session.scraper.series, window.state(time.time())
+        if series is None or state.begin_s is None or state.end_s is None:
+            return None
+        return server_load(series.between(state.begin_s, state.end_s))
 
     def _busy(self) -> str | None:
         """Why the client, not the server, was the bottleneck of this step; None when it was not."""

@@ -52,6 +52,7 @@ def view_of(session: Session) -> RunView:
         engine_command=session.targets.engine_command,
         steps=tuple(session.steps.results) if session.steps is not None else (),
         verdict=session.steps.verdict if session.steps is not None else None,
+        server=session.scraper.series,
         slos=tuple(str(slo) for slo in session.settings.slo),
         judgement=session.gates.judgement,
     )

@@ -25,6 +25,7 @@ from locust_llm.report.gates import gates_dict, judgement_of
 from locust_llm.report.phases import phases_dict, phases_of
 from locust_llm.report.rebuild import SUMS, stats_of
 from locust_llm.report.run import ProcessLag, RunView
+from locust_llm.report.server import server_dict
 from locust_llm.report.steps import steps_dict
 
 SCHEMA: Final = "locust_llm.run"
@@ -73,6 +74,7 @@ def document(view: RunView) -> dict[str, Any]:
         "series": _series(stats),
         "steps": steps_dict(view.steps, view.verdict) if view.steps else None,
         "probe": _probe(stats),
+        "server_metrics": server_dict(view.server) if view.server is not None else None,
         "slos": list(view.slos),
         "gates": gates_dict(view.judgement) if view.judgement is not None else None,
     }

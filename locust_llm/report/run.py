@@ -14,6 +14,7 @@ from locust_llm.analysis.step import StepResult
 from locust_llm.analysis.verdict import Verdict
 from locust_llm.measure.figures import FIGURES
 from locust_llm.measure.record import DEFINITIONS_VERSION
+from locust_llm.measure.server_sample import ServerSeries
 from locust_llm.measure.stats import RunStats
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ class RunView:
     engine_command: tuple[str, ...] = ()
     steps: tuple[StepResult, ...] = ()
     verdict: Verdict | RateVerdict | None = None
+    server: ServerSeries | None = None
     slos: tuple[str, ...] = ()
     judgement: Judgement | None = None
 

@@ -169,3 +169,13 @@ def test_a_busy_client(cpu_share: float | None, lag_ms: float | None, reason: st
     found = client_limit(cpu_share, lag_ms)
     assert (found is None) == (reason is None)
     assert reason is None or reason in (found or "")
+
+
+def test_llama_cpp_s_own_queue_tells_slots() -> None:
+    """It has no KV figure to tell: a slot's KV is the slot's own."""
+    held = ServerLoad(running=4.0, waiting=12.0, engine="llama.cpp")
+    before, past = step(8.0, 400.0, decoding=4.0), step(16.0, 400.0, decoding=4.0, server=held)
+    cause = find_cause(before, past, past)
+    assert cause.kind is CauseKind.SLOT
+    assert "llama.cpp itself held 4 in its slots and 12 back" in cause.sentence
+    assert (cause.numbers["server_running"], cause.numbers["server_waiting"]) == (4.0, 12.0)

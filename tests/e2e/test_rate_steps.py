@@ -46,6 +46,7 @@ def steps_of(folder: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     return steps["rows"], steps["verdict"]
 
 
+@pytest.mark.long
 def test_a_growing_backlog_is_called_overloaded(folder: Path, sim_server: SimServer) -> None:
     """Also with fewer senders than that: the arrivals that wait for one count as well."""
     server = sim_server(*SERVER)
