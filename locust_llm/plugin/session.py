@@ -27,8 +27,8 @@ from locust_llm.plugin.settings import Settings
 from locust_llm.plugin.step_rows import StepRows
 from locust_llm.plugin.steps import StepRun
 from locust_llm.plugin.targets import Targets
-from locust_llm.wire.failures import LABELS
 from locust_llm.plugin.workload import Workload
+from locust_llm.wire.failures import LABELS
 
 logger = logging.getLogger(__name__)
 
@@ -93,8 +93,8 @@ class Session:
         if options is not None:
             options.llm_run = self.run
             self.targets.tell(options)
-
             self.workload.tell(options)
+
     def next_user(self) -> int:
         """A number for a new user, unique over all processes of a run."""
         self._users += 1

@@ -55,10 +55,10 @@ def view_of(session: Session) -> RunView:
         server=session.scraper.series,
         slos=tuple(str(slo) for slo in session.settings.slo),
         judgement=session.gates.judgement,
-    )
         workload=session.workload.told(),
         gates=tuple(session.settings.gate),
         step_now=session.steps.step_text if session.steps is not None and not session.over else None,
+    )
 
 
 def _found(session: Session, lags: tuple[ProcessLag, ...]) -> Iterator[Finding]:
