@@ -26,6 +26,7 @@ from locust_llm.report.phases import phases_dict, phases_of
 from locust_llm.report.rebuild import SUMS, stats_of
 from locust_llm.report.run import ProcessLag, RunView
 from locust_llm.report.server import server_dict
+from locust_llm.report.step_results import results_dict, steps_of, verdict_of
 from locust_llm.report.steps import steps_dict
 
 SCHEMA: Final = "locust_llm.run"
@@ -62,9 +63,9 @@ def document(view: RunView) -> dict[str, Any]:
             "options": dict(view.options),
             "locust": dict(view.locust_options),
             "engine_command": list(view.engine_command),
+            "workload": dict(view.workload),
         },
         "versions": dict(view.versions),
-            "workload": dict(view.workload),
         "machine": dict(view.machine),
         "clock": view.clock,
         "lag": [_fields(lag) for lag in view.lag],
@@ -73,6 +74,7 @@ def document(view: RunView) -> dict[str, Any]:
         "marks": {mark: getattr(stats, mark) for mark in _MARKS},
         "series": _series(stats),
         "steps": steps_dict(view.steps, view.verdict) if view.steps else None,
+        "step_results": results_dict(view.steps, view.verdict) if view.steps else None,
         "probe": _probe(stats),
         "server_metrics": server_dict(view.server) if view.server is not None else None,
         "slos": list(view.slos),
@@ -214,7 +216,7 @@ def read_document(path: str | os.PathLike[str]) -> dict[str, Any]:
 def view_of(content: Mapping[str, Any]) -> RunView:
     """The run as the outputs tell it, made again from a document; raises DocumentError when parts are missing."""
     try:
-        run, configuration = content["run"], content["configuration"]
+        run, configuration, steps = content["run"], content["configuration"], content.get("step_results")
         return RunView(
             stats=stats_of(content),
             run=run["id"],
@@ -234,11 +236,11 @@ def view_of(content: Mapping[str, Any]) -> RunView:
             definitions=content["definitions"]["version"],
             lag=tuple(ProcessLag(**lag) for lag in content["lag"]),
             engine_command=tuple(configuration["engine_command"]),
+            workload=configuration.get("workload", {}),
+            steps=steps_of(steps) if steps is not None else (),
+            verdict=verdict_of(steps) if steps is not None else None,
             slos=tuple(content.get("slos", ())),
             judgement=judgement_of(content["gates"]) if content.get("gates") is not None else None,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-            workload=configuration.get("workload", {}),
-            steps=steps_of(steps) if steps is not None else (),
-            verdict=verdict_of(steps) if steps is not None else None,
         raise DocumentError(f"the run document is damaged: {type(error).__name__} at {error}.") from None

@@ -13,6 +13,7 @@ from locust_llm.analysis.rate import RateVerdict
 from locust_llm.analysis.step import StepResult
 from locust_llm.analysis.verdict import Verdict
 from locust_llm.measure.figures import FIGURES
+from locust_llm.measure.gate import Gate
 from locust_llm.measure.record import DEFINITIONS_VERSION
 from locust_llm.measure.server_sample import ServerSeries
 from locust_llm.measure.stats import RunStats
@@ -53,7 +54,8 @@ class RunView:
     stop_timeout, processes), both without secrets: see `without_secrets`. `versions` holds python, locust, locust_llm,
     httpx, gevent, numpy; `machine` platform, cpus, kernel. Wall times are seconds since 1970, labels only.
     `lost_workers` names the workers whose last figures are missing. `engine_command` restarts the embedded engine.
-    `slos` are the limits of each request; `judgement` tells the gates: None without any, or before the end.
+    `slos` are the limits of each request; `judgement` tells the `gates`: None without any, or before the end.
+    `step_now` is what the running step of a sweep or search waits for, in words.
     """
 
     stats: RunStats
@@ -79,13 +81,13 @@ class RunView:
     server: ServerSeries | None = None
     slos: tuple[str, ...] = ()
     judgement: Judgement | None = None
+    workload: Mapping[str, Any] = field(default_factory=dict)  # the data set and its hash, what targets were found
+    gates: tuple[Gate, ...] = ()
+    step_now: str | None = None
 
     @property
     def incomplete(self) -> bool:
         """Whether figures of a lost worker are missing."""
-    workload: Mapping[str, Any] = field(default_factory=dict)  # the data set and its hash, what targets were found to do
-    gates: tuple[Gate, ...] = ()
-    step_now: str | None = None
         return bool(self.lost_workers)
 
     @property
