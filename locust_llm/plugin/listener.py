@@ -24,6 +24,7 @@ from locust_llm.measure.slo import Slo
 from locust_llm.measure.stats import LOCAL_LAG_S, REPORT_LAG_S, RunStats
 from locust_llm.measure.timeline import Timeline
 from locust_llm.plugin.lag import LagProbe
+from locust_llm.plugin.read_delays import ReadDelays
 
 TICK_S = 1.0
 PAUSE_EVERY = 200
@@ -34,15 +35,31 @@ _OUR_MARK = "_locust_llm_listener"
 
 @dataclass(slots=True)
 class Health:
-    """How busy one process was: hub lags in ms, and CPU use in percent of one core, second by second."""
+    """How busy one process was: hub lags in ms, CPU use in percent of one core, second by second, and how late it read
+    each packet that the kernel stamped, in ms."""
 
     lag_ms: Histogram = field(default_factory=Histogram)
     cpu_percent: Histogram = field(default_factory=Histogram)
+    read_ms: Histogram = field(default_factory=Histogram)
 
-    def add(self, lag_ms: Histogram, cpu_percent: Histogram) -> None:
+    def add(self, other: Health) -> None:
         """Add new samples."""
-        self.lag_ms.merge(lag_ms)
-        self.cpu_percent.merge(cpu_percent)
+        self.lag_ms.merge(other.lag_ms)
+        self.cpu_percent.merge(other.cpu_percent)
+        self.read_ms.merge(other.read_ms)
+
+    def pack(self) -> dict[str, Any]:
+        """As plain values for a message."""
+        return {"lag": self.lag_ms.pack(), "cpu": self.cpu_percent.pack(), "read": self.read_ms.pack()}
+
+    @classmethod
+    def unpack(cls, packed: dict[str, Any]) -> Health:
+        """What `pack` made."""
+        health = cls()
+        health.lag_ms.merge_packed(packed["lag"])
+        health.cpu_percent.merge_packed(packed["cpu"])
+        health.read_ms.merge_packed(packed["read"])
+        return health
 
 
 class Listener:
@@ -58,6 +75,7 @@ class Listener:
         self._worker = worker
         self._master = master
         self._probe = LagProbe()
+        self._read_delays = ReadDelays()
         self._over = False
         self._ticker: gevent.Greenlet | None = None
         self.stats = self._fresh(0)
@@ -69,7 +87,7 @@ class Listener:
         self.running = set()
         self.health = {}
         self._over = False
-        self._probe.take()
+        self._take_health()
         self._follow_resets(self.environment.stats)
         if self._ticker is None:
             self._probe.start()
@@ -116,7 +134,7 @@ class Listener:
         users = None if self._worker else self.environment.runner.user_count if self.environment.runner else None
         stats.tick(time.monotonic_ns(), self.running, users)
         if not self._worker:
-            self._add_health("master" if self._master else "local", *self._probe.take())
+            self._add_health("master" if self._master else "local", self._take_health())
 
     def finish(self) -> None:
         """The test is over and drained: every second is complete now, and no more are added."""
@@ -138,21 +156,21 @@ class Listener:
         """What this worker has not reported yet, as plain values for a message."""
         for timeline in tuple(self.running):
             self.stats.progress(timeline)
-        lag, cpu = self._probe.take()
-        return {"stats": self.stats.take_delta(), "lag": lag.pack(), "cpu": cpu.pack()}
+        return {"stats": self.stats.take_delta(), **self._take_health().pack()}
 
     def merge(self, worker: str, report: dict[str, Any]) -> None:
         """Add a worker's report; each exactly once, in any order."""
         self.stats.merge_delta(report["stats"])
-        lag_ms, cpu_percent = Histogram(), Histogram()
-        lag_ms.merge_packed(report["lag"])
-        cpu_percent.merge_packed(report["cpu"])
-        self._add_health(worker, lag_ms, cpu_percent)
+        self._add_health(worker, Health.unpack(report))
 
-    def _add_health(self, process: str, lag_ms: Histogram, cpu_percent: Histogram) -> None:
+    def _take_health(self) -> Health:
+        """What this process was like since the last call."""
+        return Health(*self._probe.take(), self._read_delays.take())
+
+    def _add_health(self, process: str, health: Health) -> None:
         """Add samples to the whole run's, and to those of the step that is measured."""
         for kept in (self.health, self.step_health):
-            kept.setdefault(process, Health()).add(lag_ms, cpu_percent)
+            kept.setdefault(process, Health()).add(health)
 
     # -- resets ------------------------------------------------------------------------------------------------
 

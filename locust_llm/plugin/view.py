@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import socket
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -15,6 +16,7 @@ from locust_llm.measure.findings import Finding, RunFacts, Severity, findings
 from locust_llm.plugin.listener import Health
 from locust_llm.plugin.options import OPTIONS
 from locust_llm.plugin.session import Session
+from locust_llm.report.calibration_store import Safe, saved
 from locust_llm.report.run import ProcessLag, RunView, without_secrets
 
 LOCUST_OPTIONS = ("num_users", "spawn_rate", "run_time", "processes", "expect_workers", "tags")
@@ -107,16 +109,35 @@ def _locust_options(environment: Any, options: Any) -> dict[str, Any]:
 
 
 def _lag(process: str, health: Health) -> ProcessLag:
-    lag, cpu = health.lag_ms, health.cpu_percent.percentile(BUSY_QUANTILE)
+    lag, cpu, read = health.lag_ms, health.cpu_percent.percentile(BUSY_QUANTILE), health.read_ms
     return ProcessLag(
-        process, lag.count, lag.percentile(0.5), lag.percentile(0.99), lag.max, cpu / 100 if cpu is not None else None
+        process,
+        lag.count,
+        lag.percentile(0.5),
+        lag.percentile(0.99),
+        lag.max,
+        cpu / 100 if cpu is not None else None,
+        read.count,
+        read.percentile(0.5),
+        read.percentile(0.99),
+        read.max,
     )
+
+
+def _calibrated(generating: list[ProcessLag]) -> Safe | None:
+    """What calibration found for the machine that the load comes from; None when that is not (only) this one."""
+    names = (lag.process for lag in generating)
+    here = all(name == "local" or name.rsplit("_", 1)[0] == socket.gethostname() for name in names)
+    return saved() if here else None
 
 
 def _facts(session: Session, lags: tuple[ProcessLag, ...]) -> RunFacts:
     generating = [lag for lag in lags if lag.process != "master"]
     settings = session.settings
+    calibrated = _calibrated(generating)
     return RunFacts(
+        safe_streams=calibrated.streams if calibrated is not None else None,
+        safe_stream_tps=calibrated.stream_tokens_per_s if calibrated is not None else None,
         simulated=session.simulated,
         lost_workers=tuple(sorted(session.lost)),
         cpu_share=max((lag.cpu_share for lag in generating if lag.cpu_share is not None), default=None),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from locust_llm.measure.window import Percentiles
+from locust_llm.report.client_delay import client_delay_text
 from locust_llm.report.gates import gate_lines, verdict_text
 from locust_llm.report.lines import BEYOND_NOTE, FEW, FEW_NOTE, HEADS, NOTHING, Line, lines, number
 from locust_llm.report.phases import phases_lines, phases_of
@@ -119,6 +120,9 @@ def _throughput(view: RunView) -> Iterator[str]:
         tokens.append(f"{_percent(cached)} of them from the server's cache")
     yield from _wrapped("tokens", " · ".join(tokens))
     yield from _wrapped("requests", " · ".join(_requests(view)))
+    delay = client_delay_text(view)
+    if delay is not None:
+        yield from _wrapped("client", delay)
     if counts.errors:
         yield from _wrapped("failures", " · ".join(_failures(counts.errors)))
     if view.slos:

@@ -17,6 +17,7 @@ from typing import Any, Final
 from locust_llm.measure.catalogue import DISTRIBUTIONS
 from locust_llm.measure.figures import FIGURES, Figure, Kind
 from locust_llm.report.columns import live
+from locust_llm.report.client_delay import read_delay_text
 from locust_llm.report.digits import Number, short
 from locust_llm.report.document import PERCENTILE_RULE, view_of
 from locust_llm.report.phases import phases_html, phases_of
@@ -139,7 +140,8 @@ def _lag(lag: ProcessLag) -> str:
     told = (("p50", lag.p50_ms, " ms"), ("p99", lag.p99_ms, " ms"), ("max", lag.max_ms, " ms"))
     parts = [f"{name} {value:.3g}{unit}" for name, value, unit in told if value is not None]
     share = [f"{lag.cpu_share:.0%} of a CPU"] if lag.cpu_share is not None else []
-    return ", ".join((*parts, *share, f"n {lag.samples:,}"))
+    late = [f"packets read within {read_delay_text(lag)}"] if lag.reads else []
+    return ", ".join((*parts, *share, f"n {lag.samples:,}", *late))
 
 
 def _pairs(entries: Mapping[str, Any]) -> Pairs:

@@ -35,7 +35,11 @@ _QUERY_VALUE = re.compile(r"([?&][^=&#\s]*=)[^&#\s]*")
 
 @dataclass(frozen=True, slots=True)
 class ProcessLag:
-    """How late one process ran: samples of its hub-lag probe in ms, and its share (0 … 1) of one CPU."""
+    """How late one process ran: samples of its hub-lag probe in ms, and its share (0 … 1) of one CPU.
+
+    `reads` counts the packets that the kernel stamped, `read_…` how late after that each was read: upper bounds, within
+    a factor of two. Stamps of the kernel are not touched by it.
+    """
 
     process: str
     samples: int
@@ -43,6 +47,10 @@ class ProcessLag:
     p99_ms: float | None = None
     max_ms: float | None = None
     cpu_share: float | None = None
+    reads: int = 0
+    read_p50_ms: float | None = None
+    read_p99_ms: float | None = None
+    read_max_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

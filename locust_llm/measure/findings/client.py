@@ -6,7 +6,7 @@ import math
 from typing import Final
 
 from locust_llm.measure.catalogue import TTFT
-from locust_llm.measure.findings.finding import Finding, RunFacts, error, milliseconds, number, percent, warning
+from locust_llm.measure.findings.finding import Finding, RunFacts, error, milliseconds, note, number, percent, warning
 from locust_llm.measure.name_stats import LAG_LIMIT_NS
 from locust_llm.measure.stats import RunStats
 
@@ -67,16 +67,22 @@ def stamps_touched(stats: RunStats, facts: RunFacts) -> Finding | None:
 
 
 def too_many_streams(stats: RunStats, facts: RunFacts) -> Finding | None:
-    """More streams per process than calibration found safe."""
+    """More streams per process than calibration found safe; only a note as long as their tokens are not more, too."""
     if facts.safe_streams is None:
         return None
-    most = max((point.in_flight for point in stats.points()), default=0) / max(facts.processes, 1)
+    points, processes = list(stats.points()), max(facts.processes, 1)
+    most = max((point.in_flight for point in points), default=0) / processes
     if most <= facts.safe_streams:
         return None
-    return warning(
+    rate = max((point.output_tokens / point.span_s for point in points), default=0.0) / processes
+    each = f" of {facts.safe_stream_tps:g} tokens/s each" if facts.safe_stream_tps is not None else ""
+    slow = facts.safe_stream_tps is not None and rate <= facts.safe_streams * facts.safe_stream_tps
+    say = note if slow else warning
+    return say(
         "too_many_streams",
-        f"Up to {most:.0f} streams ran in one process; on this machine stamps are right up to {facts.safe_streams} "
-        "(locust-llm calibrate). Use more processes.",
+        f"Up to {most:,.0f} streams ran in one process, with up to {rate:,.0f} tokens/s; on this machine the figures "
+        f"were found right up to {facts.safe_streams:,} streams{each} (locust-llm calibrate). "
+        f"{'These are slower ones: calibration says little about them.' if slow else 'Use more processes.'}",
     )
 
 

@@ -28,8 +28,9 @@ class RunFacts:
     """What the statistics cannot know. None: not measured.
 
     `cpu_share`: CPU time / wall time of the busiest load-generating process. `hub_lag_p99_ms`: how late gevent's hub
-    was. `safe_streams`: streams per process up to which `locust-llm calibrate` found the stamps right; `processes`: how
-    many generate load. `timeout_s`: the limit after which a request fails.
+    was. `safe_streams`: streams per process up to which `locust-llm calibrate` found the figures right, each of
+    `safe_stream_tps` tokens a second; `processes`: how many generate load. `timeout_s`: the limit after which a request
+    fails.
     """
 
     simulated: bool = False
@@ -37,6 +38,7 @@ class RunFacts:
     cpu_share: float | None = None
     hub_lag_p99_ms: float | None = None
     safe_streams: int | None = None
+    safe_stream_tps: float | None = None
     processes: int = 1
     min_tokens: int | None = None
     stop_timeout_s: float | None = None
