@@ -20,7 +20,7 @@ _STYLE: Final = """
   --even: #15803d; --bursts: #1d4ed8; --limit: #b3261e; }
 @media (prefers-color-scheme: dark) { :root { --page: #121212; --text: #f0f6fc; --quiet: #a5b3c0; --line: #3d444d;
   --even: #4ade80; --bursts: #7aa2ff; --limit: #ff8a80; } }
-body { margin: 0 auto; max-width: 1100px; padding: 24px 16px; background: var(--page); color: var(--text);
+body { margin: 0 auto; max-width: 1240px; padding: 24px 16px; background: var(--page); color: var(--text);
   font: 14px/1.5 system-ui, sans-serif; }
 h1 { font-size: 20px; margin: 0; } .quiet { color: var(--quiet); margin: 2px 0 16px; }
 .found { font-size: 16px; margin: 4px 0; }
@@ -32,7 +32,7 @@ svg .bursts { stroke: var(--bursts); fill: none; stroke-width: 2; }
 svg .dot.even, svg text.even { fill: var(--even); stroke: none; }
 svg .dot.bursts, svg text.bursts { fill: var(--bursts); stroke: none; }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: 3px 8px; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
+th, td { padding: 3px 6px; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
 td:nth-child(2) { text-align: left; color: var(--quiet); }
 """
 

@@ -1,0 +1,21 @@
+"""How late the client read what had arrived: the error bar of a run, in words."""
+
+from __future__ import annotations
+
+from locust_llm.report.run import ProcessLag, RunView
+
+
+def client_delay_text(view: RunView) -> str | None:
+    """One line on the process that read latest; None where no kernel stamp tells."""
+    worst = max((lag for lag in view.lag if lag.reads), key=lambda lag: lag.read_p99_ms or 0.0, default=None)
+    if worst is None:
+        return None
+    whose = f" ({worst.process})" if sum(lag.reads > 0 for lag in view.lag) > 1 else ""
+    untouched = ", which touches no kernel stamp" if view.clock == "kernel" else ""
+    return f"read packets within {read_delay_text(worst)} of their arrival{whose}{untouched}"
+
+
+def read_delay_text(lag: ProcessLag) -> str:
+    """p50, p99 and largest; each is the upper end of a bin."""
+    told = (("p50", lag.read_p50_ms), ("p99", lag.read_p99_ms), ("max", lag.read_max_ms))
+    return ", ".join(f"{value:.2g} ms ({name})" for name, value in told if value is not None)
