@@ -11,7 +11,7 @@ import numpy as np
 from locust_llm.measure.histogram import Histogram
 from locust_llm.wire.collector import LAG_BINS, collector
 
-_UPPER_MS = 2.0 ** np.arange(LAG_BINS) / 1e6
+_UPPER_MS = np.array([(1 << bits) / 1e6 for bits in range(LAG_BINS)])
 """A delay whose nanoseconds have n bits is below 2^n."""
 
 
