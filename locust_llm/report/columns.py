@@ -14,9 +14,9 @@ from locust_llm.measure.counts import Counts
 from locust_llm.measure.series import Point
 from locust_llm.measure.summary import SummaryRow, summary, summary_row
 from locust_llm.report.digits import Number, short, three
-from locust_llm.report.gates import gates_dict
+from locust_llm.report.gates import gates_dict, so_far_dict
+from locust_llm.report.knee_panel import panel
 from locust_llm.report.run import RunView
-from locust_llm.report.steps import steps_dict
 
 AGGREGATED: Final = "Aggregated"
 
@@ -242,6 +242,13 @@ def live(
         "table": ({"columns": table_columns()} if since is None else {})
         | {"rows": table_rows(view) if rows is None else rows},
         "findings": findings(view),
-        "steps": steps_dict(view.steps, view.verdict) if view.steps else None,
-        "gates": gates_dict(view.judgement) if view.judgement is not None else None,
+        "steps": panel(view),
+        "gates": gates(view),
     }
+
+
+def gates(view: RunView) -> dict[str, Any] | None:
+    """What became of the gates, or how they stand while the test runs; None without any."""
+    if view.judgement is not None:
+        return gates_dict(view.judgement)
+    return so_far_dict(view.stats, view.gates) if view.gates and view.provisional else None

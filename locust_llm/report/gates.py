@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from locust_llm.analysis.gate_figures import read
 from locust_llm.analysis.intervals import Interval, NoInterval
 from locust_llm.analysis.judgement import GateResult, GateStatus, Judgement
 from locust_llm.measure.gate import Gate, parse_gate
+from locust_llm.measure.stats import RunStats
 from locust_llm.report.digits import short
 
 NO_FIGURE: Final = "no figure"
+
+MET_SO_FAR: Final = "met so far"
+BREACHED_SO_FAR: Final = "breached so far"
+TOO_EARLY: Final = "too early to tell"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +60,30 @@ def verdict_text(judgement: Judgement) -> str:
 
 def figure_text(result: GateResult) -> str:
     """The figure in the gate's unit, its interval, and n."""
-    if result.beyond:
-        value = "above every success, among the failures"
-    elif result.value is None:
+    measured = measured_text(result)
+    if measured == NO_FIGURE:
         return NO_FIGURE
-    else:
-        value = _quantity(result.gate, result.value)
+    interval = interval_text(result)
+    if isinstance(result.interval, NoInterval):
+        return f"{measured}, n {result.n:,}, no interval: {result.interval.reason}"
+    return f"{measured} ({interval}), n {result.n:,}"
+
+
+def measured_text(result: GateResult) -> str:
+    """The figure alone, in the gate's unit."""
+    if result.beyond:
+        return "above every success, among the failures"
+    return _quantity(result.gate, result.value) if result.value is not None else NO_FIGURE
+
+
+def interval_text(result: GateResult) -> str:
+    """The interval alone, what it covers and the batches it rests on; or why there is none."""
     interval = result.interval
     if isinstance(interval, NoInterval):
-        return f"{value}, n {result.n:,}, no interval: {interval.reason}"
+        return f"none: {interval.reason}"
     low = _number(result.gate, interval.low)
     span = f"{low} to {_number(result.gate, interval.high)}" if math.isfinite(interval.high) else f"{low} or more"
-    return f"{value} ({span} {interval.label}, {interval.batches} batches), n {result.n:,}"
+    return f"{span} {interval.label}, {interval.batches} batches"
 
 
 def _quantity(gate: Gate, value: float) -> str:
@@ -104,7 +122,32 @@ def _result_dict(result: GateResult) -> dict[str, Any]:
         **_interval_dict(result.interval),
         "reason": result.reason,
         "text": figure_text(result),
+        "measured": measured_text(result),
+        "interval": interval_text(result),
     }
+
+
+def so_far_dict(stats: RunStats, gates: Sequence[Gate]) -> dict[str, Any]:
+    """How gates stand while the test runs, as plain values: provisional, without intervals, and no judgement."""
+    results = [_so_far(stats, gate) for gate in gates]
+    breached = sum(result["status"] == BREACHED_SO_FAR for result in results)
+    unknown = sum(result["status"] == TOO_EARLY for result in results)
+    status = BREACHED_SO_FAR if breached else TOO_EARLY if unknown else MET_SO_FAR
+    told = {BREACHED_SO_FAR: breached, MET_SO_FAR: len(results) - breached - unknown, TOO_EARLY: unknown}
+    counted = ", ".join(f"{count} {what}" for what, count in told.items() if count)
+    sentence = f"Provisional: {counted}. They are judged when the test is over."
+    return {"status": status, "sentence": sentence, "results": results}
+
+
+def _so_far(stats: RunStats, gate: Gate) -> dict[str, Any]:
+    reading = read(stats, gate, NoInterval("the test runs"))
+    beyond = reading.value == math.inf
+    status = TOO_EARLY
+    if reading.missing is None and reading.value is not None:
+        status = MET_SO_FAR if gate.holds(reading.value) else BREACHED_SO_FAR
+    value = None if beyond else reading.value
+    result = GateResult(gate, GateStatus.UNJUDGED, value, beyond, reading.n, reading.interval, reading.missing)
+    return _result_dict(result) | {"status": status}
 
 
 def _interval_dict(interval: Interval | NoInterval) -> dict[str, Any]:

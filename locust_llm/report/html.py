@@ -54,18 +54,13 @@ def html_of(view: RunView) -> str:
             "<noscript>This report draws itself with the script that it holds: allow it to run.</noscript>\n",
             f'<script type="application/json" id="llm-run">{_embedded(report(view))}</script>\n',
             *_below(view),
-            f"<script>{asset(SCRIPT)}</script>\n",
-            f"<script>{_PLACE}</script>\n</body>\n</html>\n",
+            f"<script>{asset(SCRIPT)}</script>\n</body>\n</html>\n",
         )
     )
 
 
-_PLACE: Final = "document.querySelector('main').append(...document.querySelectorAll('body > section'))"
-"""Sections that are written here, not drawn by the script, go to the end of what it has drawn."""
-
-
 def _below(view: RunView) -> Iterator[str]:
-    """Sections below all that the script draws."""
+    """Sections that are written here, not drawn by the script, which puts them below all that it draws."""
     phases = phases_of(view.stats)
     if phases is not None:
         yield phases_html(phases)

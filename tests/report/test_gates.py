@@ -14,7 +14,7 @@ from locust_llm.analysis.judgement import GateResult, GateStatus, Judgement
 from locust_llm.measure.gate import parse_gate
 from locust_llm.measure.slo import parse_slo
 from locust_llm.measure.stats import RunStats
-from locust_llm.report.columns import headline, live
+from locust_llm.report.columns import gates, headline, live
 from locust_llm.report.console import WIDTH, summary_text
 from locust_llm.report.document import document, view_of
 from locust_llm.report.gates import figure_text, gates_dict, judgement_of, verdict_text
@@ -228,3 +228,31 @@ def test_goodput_stands_in_headline_console_and_markdown() -> None:
     assert figure["note"] == "whole run, 33.33% of 3 meet ttft<150ms and e2e<1s"
     assert "goodput     0.500 req/s · 33.3 % of 3 meet ttft<150ms and e2e<1s" in summary_text(told).splitlines()
     assert "Goodput: 0.500 req/s · 33.3 % of 3 meet ttft\\<150ms and e2e\\<1s" in summary_markdown(told).splitlines()
+
+
+def test_gates_stand_provisional_while_the_test_runs() -> None:
+    wanted = tuple(map(parse_gate, ("errors<90%", "errors<1%", "chat/ttft:p95<1s", "nobody/ttft:p50<1s")))
+    many = [record for _ in range(10) for record in runs.small_run()]
+    running = runs.view_of(many, state="running", gates=wanted)
+    told = gates(running)
+    assert told is not None
+    assert [result["status"] for result in told["results"]] == [
+        "met so far",
+        "breached so far",
+        "too early to tell",  # ten failures are in the way of a p95
+        "too early to tell",
+    ]
+    assert told["status"] == "breached so far"
+    assert told["sentence"].startswith("Provisional: 1 breached so far, 1 met so far, 2 too early to tell.")
+    assert told["results"][0]["measured"] == "33.33 %"
+    assert told["results"][0]["interval"] == "none: the test runs"
+    assert json.dumps(live(running)["gates"], allow_nan=False)
+    assert gates(replace(running, state="stopped")) is None  # over, and not judged
+    assert gates(replace(running, gates=())) is None
+
+
+@pytest.mark.parametrize(("result", "text"), FIGURES)
+def test_figure_and_interval_stand_apart_for_tables(result: GateResult, text: str) -> None:
+    told = gates_dict(Judgement((result,)))["results"][0]
+    assert told["measured"] in text
+    assert told["interval"].removeprefix("none: ") in text or told["measured"] == "no figure"

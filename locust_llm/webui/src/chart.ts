@@ -11,7 +11,7 @@ import { PALETTES, type Theme } from "./theme";
 use([LineChart, GridComponent, TooltipComponent, CanvasRenderer]);
 
 const GROUP = "llm";
-const FONT = "Roboto, Helvetica, Arial, sans-serif";
+export const FONT = "Roboto, Helvetica, Arial, sans-serif";
 
 /** A line with its data; `latest` is what its legend says. */
 export interface Drawn {

@@ -2,7 +2,9 @@
 
 import { Charts } from "./charts";
 import { clock, element } from "./format";
+import { fillGates } from "./gates";
 import { fillFindings, Headline, marks } from "./head";
+import { KneePanel } from "./knee";
 import type { Reply, TableColumn } from "./reply";
 import { Series } from "./series";
 import { Tables } from "./table";
@@ -20,6 +22,8 @@ export class LivePage {
   private readonly message = element("p", { class: "message", role: "status" });
   private readonly headline = new Headline((key) => this.help(key));
   private readonly findings = element("ul", { class: "findings", "aria-label": "Findings" });
+  private readonly gates = element("section", { class: "panel gates", "aria-label": "Gates" });
+  private readonly knee: KneePanel;
   private readonly charts: Charts;
   private readonly tables = new Tables();
   private columns: TableColumn[] = [];
@@ -27,10 +31,14 @@ export class LivePage {
   private provisional = true;
 
   constructor(root: HTMLElement) {
-    root.append(element("header", {}, this.title, this.marks, this.links()), this.message, this.headline.root, this.findings);
+    root.append(element("header", {}, this.title, this.marks, this.links()), this.message, this.headline.root, this.findings, this.gates);
+    this.knee = new KneePanel(root);
     this.charts = new Charts(root, true);
     if (!this.framed) root.append(this.tables.root); // on Locust's tab its own table stands below
-    watchTheme(false, (theme) => this.charts.paint(theme));
+    watchTheme(false, (theme) => {
+      this.knee.paint(theme);
+      this.charts.paint(theme);
+    });
     if (this.framed) this.fitFrame(root);
     void this.run();
   }
@@ -77,6 +85,8 @@ export class LivePage {
     this.say(this.series.last !== null ? "" : reply.run ? "The first figures come in a few seconds." : "Start one in Locust; its figures appear here.");
     this.headline.show(reply.run ? reply.headline : []);
     fillFindings(this.findings, reply.findings);
+    fillGates(this.gates, reply.run ? reply.gates : null);
+    this.knee.show(reply.run ? reply.steps : null);
     this.charts.root.hidden = !reply.run;
     this.charts.show(this.series);
     if (!this.framed) this.tables.show(reply.run ? (reply.table.rows ?? []) : [], reply.table.columns);

@@ -43,6 +43,56 @@ export interface TableRow {
   [key: string]: unknown;
 }
 
+/** A step on the chart; low and high are the throughput's interval. */
+export interface StepPoint {
+  x: number;
+  load: number;
+  throughput: number | null;
+  low: number | null;
+  high: number | null;
+  ttft_p95: number | null;
+  few: boolean;
+  status: string;
+}
+
+export type StepRow = Record<string, string | number | null>;
+
+/** A sweep or search (report/knee_panel.py). Marks are places on the x axis. */
+export interface Steps {
+  now: string | null;
+  rates: boolean;
+  x: string;
+  y: string;
+  unit: string;
+  points: StepPoint[];
+  marks: {
+    knee?: number | null;
+    bracket?: [number | null, number | null];
+    zone?: [number, number] | null;
+    sustained?: number | null;
+    overloaded?: number | null;
+  };
+  facts: [string, string][];
+  columns: { key: string; title: string; unit: string }[];
+  rows: StepRow[];
+  verdict: { words: string[]; best?: number | null } | null;
+}
+
+export interface Gate {
+  gate: string;
+  status: string;
+  measured: string;
+  interval: string;
+  n: number;
+  reason: string | null;
+}
+
+export interface Gates {
+  status: string;
+  sentence: string;
+  results: Gate[];
+}
+
 export interface Reply {
   run: string;
   test: number;
@@ -58,6 +108,8 @@ export interface Reply {
   headline: Figure[];
   table: { columns?: TableColumn[]; rows?: TableRow[] };
   findings: Finding[];
+  steps: Steps | null;
+  gates: Gates | null;
 }
 
 export interface Definition {

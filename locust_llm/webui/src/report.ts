@@ -2,24 +2,31 @@
 
 import { Charts } from "./charts";
 import { element } from "./format";
+import { fillGates } from "./gates";
 import { fillFindings, Headline, marks } from "./head";
+import { KneePanel } from "./knee";
 import type { Report } from "./reply";
 import { Series } from "./series";
 import { Tables } from "./table";
-import { watchTheme } from "./theme";
+import { watchTheme, type Theme } from "./theme";
 
 export function showReport(root: HTMLElement, report: Report): void {
   const headline = new Headline((key) => report.table.columns?.find((column) => column.key === key)?.help ?? "");
   const findings = element("ul", { class: "findings", "aria-label": "Findings" });
+  const gates = element("section", { class: "panel gates", "aria-label": "Gates" });
   const tables = new Tables();
   root.append(
     element("header", {}, element("h1", {}, "LLM load test"), element("span", { class: "marks" }, ...marks(report))),
     pairs(report.about),
     headline.root,
     findings,
+    gates,
   );
+  const knee = new KneePanel(root);
   const charts = new Charts(root, false);
   root.append(tables.root, figures(report), ...configuration(report), definitions(report));
+
+  root.append(...document.querySelectorAll("body > section")); // what the report's writer drew itself
 
   const series = new Series();
   series.put(report.points);
@@ -27,9 +34,12 @@ export function showReport(root: HTMLElement, report: Report): void {
   charts.root.hidden = series.last === null;
   headline.show(report.headline);
   fillFindings(findings, report.findings);
+  fillGates(gates, report.gates);
+  knee.show(report.steps);
   tables.show(report.table.rows ?? [], report.table.columns);
-  watchTheme(true, (theme) => charts.paint(theme));
-  forPaper(root, charts);
+  const paint = (theme: Theme): void => [knee, charts].forEach((each) => each.paint(theme));
+  watchTheme(true, paint);
+  forPaper(root, paint);
 }
 
 function pairs(entries: [string, string][]): HTMLElement {
@@ -74,10 +84,10 @@ function definitions(report: Report): HTMLElement {
 }
 
 /** On paper: light, and with every table open. */
-function forPaper(root: HTMLElement, charts: Charts): void {
+function forPaper(root: HTMLElement, paint: (theme: Theme) => void): void {
   window.addEventListener("beforeprint", () => {
     for (const box of root.querySelectorAll("details")) box.open = true;
-    charts.paint("light");
+    paint("light");
   });
-  window.addEventListener("afterprint", () => charts.paint(document.documentElement.dataset.theme === "dark" ? "dark" : "light"));
+  window.addEventListener("afterprint", () => paint(document.documentElement.dataset.theme === "dark" ? "dark" : "light"));
 }

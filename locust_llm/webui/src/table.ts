@@ -80,10 +80,13 @@ function cell(row: TableRow, key: string): HTMLElement {
   return made;
 }
 
-function table(head: HTMLElement, body: HTMLElement[]): HTMLElement {
+const table = (head: HTMLElement, body: HTMLElement[]): HTMLElement => scrolling("Table, scrolls sideways", head, body);
+
+/** A table that scrolls sideways where it is too wide, also by the keyboard. */
+export function scrolling(label: string, head: HTMLElement, body: HTMLElement[]): HTMLElement {
   return element(
     "div",
-    { class: "scroll", tabindex: "0", role: "region", "aria-label": "Table, scrolls sideways" },
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
     element("table", {}, element("thead", {}, head), element("tbody", {}, ...body)),
   );
 }
