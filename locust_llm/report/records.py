@@ -127,19 +127,26 @@ def _encode(line: dict[str, Any]) -> bytes:
 # -- reading -------------------------------------------------------------------------------------------------------
 
 
-def read_records(path: str | os.PathLike[str], note: Callable[[str], None] = logger.warning) -> Iterator[RequestRecord]:
+def read_records(
+    path: str | os.PathLike[str],
+    note: Callable[[str], None] = logger.warning,
+    header: Callable[[dict[str, Any]], None] = lambda told: None,
+) -> Iterator[RequestRecord]:
     """The requests of a file, one by one; their instants are wall-clock ns, whole microseconds apart.
 
     A broken last line, as a killed process leaves, is told to `note`; anything else that is wrong raises RecordsError.
+    `header` is given each header (run, process …; several where files were joined) before the requests below it.
     """
     try:
         with open(path, "rb") as file:
-            yield from _read(Path(path).name, file, note)
+            yield from _read(Path(path).name, file, note, header)
     except OSError as error:
         raise RecordsError(f"{trouble(path, error)}.") from None
 
 
-def _read(name: str, lines: Iterator[bytes], note: Callable[[str], None]) -> Iterator[RequestRecord]:
+def _read(
+    name: str, lines: Iterator[bytes], note: Callable[[str], None], header: Callable[[dict[str, Any]], None]
+) -> Iterator[RequestRecord]:
     decode = msgspec.json.Decoder().decode
     number = 0
     for number, raw in enumerate(lines, 1):
@@ -147,6 +154,7 @@ def _read(name: str, lines: Iterator[bytes], note: Callable[[str], None]) -> Ite
             line = decode(raw)
             if "schema" in line or number == 1:
                 _check_header(name, line)
+                header(line)
                 continue
             record = record_from_dict(line)
         except RecordsError:
