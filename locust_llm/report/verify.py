@@ -20,10 +20,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from locust_llm import __version__
 from locust_llm.measure.catalogue import DISTRIBUTIONS, TPOT, Distribution
 from locust_llm.measure.counts import OTHER, Counts
 from locust_llm.measure.figures import FIGURES, Kind
-from locust_llm.measure.record import RequestRecord
+from locust_llm.measure.record import DEFINITIONS_VERSION, RequestRecord
 from locust_llm.measure.slo import parse_slo
 from locust_llm.measure.stats import RunStats
 from locust_llm.measure.summary import QUANTILES, infinite_samples
@@ -68,20 +69,29 @@ class Unverifiable(ValueError):
 
 
 def verify(content: Mapping[str, Any], records: Sequence[RequestRecord], *, processes: int = 1) -> list[Compared]:
-    """Every figure of a document beside what `records`, of so many processes, say. Raises Unverifiable."""
+    """Every figure of a document beside what `records`, of so many processes, say. Raises Unverifiable.
+
+    Counts that a document of another version of locust_llm does not have are left out.
+    """
     if content["marks"]["reset_s"] is not None:
         raise Unverifiable(
             "the figures were reset while the run went on (--reset-stats, or the button), at an instant of its own in"
             " each process, so the records cannot tell which requests the document is about"
         )
+    if content["definitions"]["version"] != DEFINITIONS_VERSION:
+        raise Unverifiable(
+            f"the document's figures have definitions of version {content['definitions']['version']}, this locust_llm has"
+            f" version {DEFINITIONS_VERSION}: use the one that made it"
+        )
     stats = _stats(content, records)
+    same = content["versions"].get("locust_llm") == __version__
     rate = RATE if processes <= 1 else RATES
     found: list[Compared] = []
     told_names = {each["name"] for each in content["names"]}
     for each in content["names"]:
         name = each["name"]
         mine = [record for record in records if name is None or record.name == name]
-        found += _counts(name, each["counts"], stats.counts(name))
+        found += (one for one in _counts(name, each["counts"], stats.counts(name)) if same or one.told)
         found += _figures(name, each["figures"], stats, rate)
         for metric in DISTRIBUTIONS:
             if metric.key in each["summary"]:  # documents of older versions have fewer

@@ -21,7 +21,7 @@ CHAT = (Path(__file__).parents[2] / "locustfiles" / "chat.py").read_text()
 @pytest.mark.parametrize("mode", ["local", "processes"])
 def test_a_run_agrees_and_a_changed_one_does_not(folder: Path, stack: ExitStack, mode: str) -> None:
     (folder / "locustfile.py").write_text(CHAT)
-    engine = stack.enter_context(running_engine(folder, "--slots", "4", "--fault", "error:0.2", "--decode-ms", "10"))
+    engine = stack.enter_context(running_engine(folder, "--slots", "4", "--fault", "error:0.3", "--decode-ms", "10"))
     args = ["-f", "locustfile.py", "--headless", "--users", "6", "--spawn-rate", "6", "--run-time", "4s"]
     args += ["--host", engine.url, "--llm-max-tokens", "40", "--llm-json", "run.json", "--llm-records", "run.jsonl"]
     args += ["--llm-slo", "ttft<200ms"]

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from locust_llm import __version__
 from locust_llm.cli import main
 from locust_llm.measure.record import RequestRecord
 from locust_llm.measure.stats import RunStats
@@ -22,6 +23,9 @@ from locust_llm.report.run import RunView
 from locust_llm.report.verify import Compared, Unverifiable, verify
 from tests.measure.build import OFFSET, ns
 from tests.report.runs import requests, small_run, view_of
+
+
+VERSIONS = {"locust_llm": __version__}
 
 
 def dated(records: Sequence[RequestRecord]) -> list[RequestRecord]:
@@ -38,7 +42,9 @@ def told(records: Sequence[RequestRecord], stop_ms: float = 2000) -> dict[str, A
     for each in sorted(records, key=lambda each: each.ended_ns):
         stats.add(each)
     stats.tick(max(each.ended_ns for each in records) + 10**9, ())
-    content: dict[str, Any] = json.loads(json.dumps(document(RunView(stats, run="r1", state="stopped"))))
+    content: dict[str, Any] = json.loads(
+        json.dumps(document(RunView(stats, run="r1", state="stopped", versions=VERSIONS)))
+    )
     return content
 
 
@@ -121,6 +127,23 @@ def test_a_run_that_was_reset_is_not_judged() -> None:
         verify(content, [])
 
 
+def test_other_definitions_are_not_judged() -> None:
+    content = told(dated(small_run()))
+    content["definitions"]["version"] += 1
+    with pytest.raises(Unverifiable, match="definitions of version"):
+        verify(content, [])
+
+
+@pytest.mark.parametrize(("version", "expected"), [("0.0.0", []), (__version__, ["counts.weighed_events"])])
+def test_a_count_that_another_version_does_not_have(version: str, expected: list[str]) -> None:
+    records = dated(small_run())
+    content = told(records)
+    content["versions"]["locust_llm"] = version
+    for each in content["names"]:
+        del each["counts"]["weighed_events"]
+    assert sorted(set(wrong(verify(content, read_back(records))))) == expected
+
+
 # -- the command ---------------------------------------------------------------------------------------------------
 
 
@@ -128,7 +151,7 @@ def write_run(folder: Path, *, run: str = "r1", files: int = 1) -> tuple[str, li
     """A run's document, and its records in so many files, as workers write them."""
     records = dated(small_run())
     path = folder / "run.json"
-    write_document(path, document(view_of(records, run=run)))
+    write_document(path, document(view_of(records, run=run, versions=VERSIONS)))
     paths = []
     for index in range(files):
         name = f"{folder}/run.jsonl.worker{index}.jsonl"
