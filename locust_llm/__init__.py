@@ -12,16 +12,18 @@ __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
     from locust_llm.measure.record import RequestRecord as RequestRecord
+    from locust_llm.plugin.conversation import Conversation as Conversation
     from locust_llm.plugin.open_loop import OpenLoopUser as OpenLoopUser
     from locust_llm.plugin.user import LLMUser as LLMUser
 
 _HOMES = {
+    "Conversation": "locust_llm.plugin.conversation",
     "LLMUser": "locust_llm.plugin.user",
     "OpenLoopUser": "locust_llm.plugin.open_loop",
     "RequestRecord": "locust_llm.measure.record",
 }
 
-__all__ = ["LLMUser", "OpenLoopUser", "RequestRecord", "__version__"]
+__all__ = ["Conversation", "LLMUser", "OpenLoopUser", "RequestRecord", "__version__"]
 
 
 def __getattr__(name: str) -> Any:

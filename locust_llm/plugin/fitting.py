@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,6 @@ from locust_llm.wire.checks.examination import small_call
 from locust_llm.wire.client import LLMClient
 from locust_llm.wire.target import ConfigurationError
 from locust_llm.workload.calibration import TOLERANCE, Calibration, Point, calibrate
-from locust_llm.workload.lengths import Lengths
 from locust_llm.workload.prompts import Prompts
 
 IGNORE_EOS, MIN_TOKENS = "ignore_eos", "min_tokens"
@@ -58,9 +57,11 @@ class _NoUsage(Exception):
     """The server does not tell how many tokens a prompt had."""
 
 
-def fit_lengths(client: LLMClient, like: Call, lengths: Lengths, prompts: Prompts) -> Fit:
-    """Calibrate generated prompts on this target; raises CalibrationError, and ConfigurationError for a request that
-    fails."""
+def fit_lengths(client: LLMClient, like: Call, targets: Sequence[int], prompts: Prompts) -> Fit:
+    """Calibrate generated prompts of `targets` tokens on one target.
+
+    Raises CalibrationError, and ConfigurationError for a request that fails.
+    """
     like = replace(like, max_tokens=1 if like.max_tokens is not None else None)
     sent: list[Point] = []
 
@@ -74,8 +75,6 @@ def fit_lengths(client: LLMClient, like: Call, lengths: Lengths, prompts: Prompt
         sent.append(Point(words, pad, record.input_tokens))
         return record.input_tokens
 
-    constant = lengths.constant
-    targets = [constant] if constant is not None else lengths.quantiles(0.95, 0.05, 0.5)
     try:
         found = calibrate(measure, targets)
     except _NoUsage:

@@ -23,6 +23,7 @@ from locust_llm.plugin.schedule import DROPPED, TAKEN, Schedule
 from locust_llm.plugin.settings import Settings
 from locust_llm.wire.target import ConfigurationError
 from locust_llm.workload.arrivals import CONSTANT, ArrivalsError, arrivals, from_file, ramped, stripe
+from locust_llm.workload.trace import TraceError, read_trace
 
 if TYPE_CHECKING:
     from locust_llm.plugin.session import Session
@@ -89,9 +90,10 @@ class OpenLoad:
         if not settings.shape:
             next(_offsets(settings, self.session.run), None)
             return
-        if settings.arrivals_file or settings.rate_ramp:
+        if settings.arrivals_file or settings.rate_ramp or settings.trace:
             raise ConfigurationError(
-                "steps of rate set the arrivals: leave out --llm-arrivals-file and --llm-rate-ramp, or --llm-shape"
+                "steps of rate set the arrivals: leave out --llm-arrivals-file, --llm-rate-ramp and --llm-trace, or"
+                " --llm-shape"
             )
         if not all(getattr(user, "open_loop", False) for user in self.environment.user_classes):
             raise ConfigurationError(
@@ -216,10 +218,14 @@ def _offsets(settings: Settings, run: str, share: _Share | None = None) -> Itera
     """The arrival process that the options, or a step of rate, ask for; raises ConfigurationError."""
     rate = share.rate if share is not None and share.rate is not None else settings.rate
     try:
+        if settings.trace:
+            return read_trace(settings.trace, settings.trace_speed).offsets()
         if settings.arrivals_file:
             return iter(from_file(settings.arrivals_file))
         if not rate:
-            raise ConfigurationError("open load needs --llm-rate (requests per second) or --llm-arrivals-file")
+            raise ConfigurationError(
+                "open load needs --llm-rate (requests per second), --llm-arrivals-file or --llm-trace"
+            )
         seed = run if settings.seed is None else settings.seed
         if share is not None and share.step is not None:
             seed = f"{seed} {share.step}"
@@ -228,5 +234,5 @@ def _offsets(settings: Settings, run: str, share: _Share | None = None) -> Itera
             unit = arrivals(kind, 1.0, burstiness=burstiness, seed=seed)
             return ramped(unit, settings.rate_from, rate, settings.rate_ramp)
         return arrivals(kind, rate, burstiness=burstiness, seed=seed)
-    except ArrivalsError as error:
+    except (ArrivalsError, TraceError) as error:
         raise ConfigurationError(str(error)) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from locust.exception import StopUser
 
 from locust_llm.plugin.user import LLMUser
+from locust_llm.workload.prompt import Prompt
 
 
 class OpenLoopUser(LLMUser):
@@ -16,6 +17,7 @@ class OpenLoopUser(LLMUser):
 
     abstract = True
     open_loop = True
+    _arrived: Prompt | None = None
 
     def on_start(self) -> None:
         """Wait for the first arrival."""
@@ -23,8 +25,17 @@ class OpenLoopUser(LLMUser):
 
     def wait_time(self) -> float:
         """Sleep until an arrival is this user's. Locust lets a user be stopped while it waits."""
-        at_ns = self.session.open_load.schedule.wait()
+        at_ns = self.session.open_load.schedule.wait(self._prepare)
         if at_ns is None:
             raise StopUser
         self.client.scheduled_ns = at_ns
         return 0.0
+
+    def prompt(self, tokens: int | None = None, *, shared: float | None = None) -> Prompt:
+        """As LLMUser's; with `--llm-trace` the first one of a task is that of the arrival."""
+        prompt, self._arrived = self._arrived, None
+        return prompt if prompt is not None and tokens is None else super().prompt(tokens, shared=shared)
+
+    def _prepare(self, offset_ns: int) -> None:
+        """Make the prompt of an arrival while there is time: a long one takes longer than a request may be late."""
+        self._arrived = self.session.workload.recorded(self._aim, offset_ns)

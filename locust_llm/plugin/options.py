@@ -132,6 +132,19 @@ OPTIONS: tuple[Option, ...] = (
         "FILE",
     ),
     Option("--llm-dataset-format", str, "auto", "What --llm-dataset holds", choices=FORMATS),
+    Option("--llm-turns", str, "4", "Conversations: how many questions one has", "LENGTH", check=parse_lengths),
+    Option(
+        "--llm-think-time", float, 0.0, "Conversations: seconds between an answer and the next question", "S", minimum=0
+    ),
+    Option(
+        "--llm-trace",
+        str,
+        "",
+        "Open load: replay this trace's arrivals, lengths and shared prefixes: JSON lines as Mooncake's (timestamp,"
+        " input_length, output_length, hash_ids) or a CSV as Azure's (TIMESTAMP, ContextTokens, GeneratedTokens)",
+        "FILE",
+    ),
+    Option("--llm-trace-speed", float, 1.0, "Replay a trace so many times as fast", "X", minimum=0.001),
     Option(
         "--llm-prompt-file",
         str,

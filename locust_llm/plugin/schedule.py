@@ -59,14 +59,19 @@ class Schedule:
         self._advance(now_ns)
         return sum(at_ns <= now_ns for at_ns in self._due)
 
-    def wait(self) -> int | None:
-        """Sleep until an arrival is this user's; returns its time (monotonic ns), or None when there are no more."""
+    def wait(self, prepare: Callable[[int], None] | None = None) -> int | None:
+        """Sleep until an arrival is this user's; returns its time (monotonic ns), or None when there are no more.
+
+        `prepare` gets what becomes this user's before the sleep, as ns from `t0_ns`: time for what takes some.
+        """
         while True:
             self.begun.wait()
             ended, at_ns = self._ended, self._claim()
             if at_ns is None:
                 return None
             try:
+                if prepare is not None:
+                    prepare(at_ns - self._t0_ns)
                 _sleep_until(at_ns, ended)
             except BaseException:  # this user is stopped: the arrival is the next one's
                 if not ended.is_set():

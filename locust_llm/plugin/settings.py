@@ -31,6 +31,10 @@ class Settings:
     prefixes: int
     dataset: str
     dataset_format: str
+    turns: Lengths
+    think_time: float
+    trace: str
+    trace_speed: float
     prompt_file: str
     max_tokens: int
     temperature: float
@@ -94,6 +98,7 @@ class Settings:
         named["slo_target"] = parse_target(named["slo_target"])
         named["gate"] = tuple(parse_gate(text) for text in named["gate"])
         named["input_tokens"] = parse_lengths(named["input_tokens"] or "500")
+        named["turns"] = parse_lengths(named["turns"] or "4")
         named["output_tokens"] = parse_lengths(named["output_tokens"]) if named["output_tokens"] else None
         if named["shared_prefix"] > 1:
             raise ConfigurationError(f"--llm-shared-prefix is a share from 0 to 1, not {named['shared_prefix']:g}")

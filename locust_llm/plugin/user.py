@@ -9,6 +9,7 @@ from locust.user.task import LOCUST_STATE_STOPPING, LOCUST_STATE_WAITING
 
 from locust_llm.plugin import setup as _setup  # noqa: F401 - hooks into Locust
 from locust_llm.plugin.calls import UserCalls
+from locust_llm.plugin.conversation import Conversation, ThinkTime
 from locust_llm.plugin.session import session_of
 from locust_llm.plugin.workload import aim_of
 from locust_llm.workload.prompt import Messages, Prompt
@@ -54,6 +55,18 @@ class LLMUser(User):
     def messages(self) -> Messages:
         """The next prompt as a list of messages, all of them where the data set has several."""
         return self.prompt().messages
+
+    def conversation(
+        self,
+        *,
+        name: str = "conversation",
+        turns: int | None = None,
+        tokens: int | None = None,
+        think_time: ThinkTime | None = None,
+        system: str | None = None,
+    ) -> Conversation:
+        """A new conversation of this user: see Conversation."""
+        return Conversation(self, name=name, turns=turns, tokens=tokens, think_time=think_time, system=system)
 
     def stop(self, force: bool = False) -> bool:
         """As Locust's; a user that waits and wakes up just as it is stopped begins no request, to be cut off in it."""

@@ -29,6 +29,7 @@ from locust_llm.workload.lengths import parse_lengths
 from locust_llm.workload.order import order
 from locust_llm.workload.prompt import Prompt
 from locust_llm.workload.prompts import FixedPrompt, PromptFileError, Prompts, read_prompt_file
+from locust_llm.workload.trace import Trace, TraceError, prompt_text, read_trace
 
 if TYPE_CHECKING:
     from locust_llm.plugin.session import Session
@@ -54,6 +55,7 @@ class Workload:
         self._dataset: Dataset | None = None
         self._dataset_key: tuple[object, ...] = ()
         self._fixed: FixedPrompt | None = None
+        self._trace: Trace | None = None
         self._numbers: Iterator[int] = iter(())
         self._generated = Prompts(parse_lengths("500"))
         self._draw = random.Random(0)
@@ -74,7 +76,7 @@ class Workload:
         settings, fit = self._session.settings, Fit()
         if settings.calibrate_lengths:
             try:
-                fit = fit_lengths(client, like, settings.input_tokens, self._prompts(BEFORE_TEST))
+                fit = fit_lengths(client, like, self._targets(), self._prompts(BEFORE_TEST))
             except CalibrationError as error:
                 raise ConfigurationError(f"--llm-calibrate-lengths: {error}") from None
         if self._wants_exact(client.config.api.name):
@@ -85,9 +87,17 @@ class Workload:
         for warning in fit.warnings:
             logger.warning("%s", warning)
 
+    def _targets(self) -> list[int]:
+        """The lengths that a calibration has to hit."""
+        if self._trace is not None:
+            return self._trace.quantiles(0.95, 0.05, 0.5)
+        lengths = self._session.settings.input_tokens
+        return [lengths.constant] if lengths.constant is not None else lengths.quantiles(0.95, 0.05, 0.5)
+
     def _wants_exact(self, api: str) -> bool:
         settings = self._session.settings
-        wanted = settings.output_tokens is not None or (self._dataset is not None and self._dataset.exact)
+        recorded = self._trace is not None or (self._dataset is not None and self._dataset.exact)
+        wanted = settings.output_tokens is not None or recorded
         return wanted and not settings.no_preflight and api != EMBEDDINGS.name
 
     def tell(self, options: Any) -> None:
@@ -113,12 +123,17 @@ class Workload:
 
     def _make(self) -> None:
         settings = self._session.settings
-        if settings.prompt_file and settings.dataset:
-            raise ConfigurationError("give one of --llm-prompt-file and --llm-dataset, not both")
+        given = [name for name in ("prompt_file", "dataset", "trace") if getattr(settings, name)]
+        if len(given) > 1:
+            flags = " and ".join(f"--llm-{name.replace('_', '-')}" for name in given)
+            raise ConfigurationError(f"{flags} exclude each other: give one of them")
+        if settings.trace and not self._session.open_load.active:
+            raise ConfigurationError("--llm-trace needs an OpenLoopUser, such as that of locustfiles/open_loop.py")
         try:
             self._fixed = read_prompt_file(settings.prompt_file) if settings.prompt_file else None
             self._open_dataset()
-        except (PromptFileError, DatasetError) as error:
+            self._trace = read_trace(settings.trace, settings.trace_speed) if settings.trace else None
+        except (PromptFileError, DatasetError, TraceError) as error:
             raise ConfigurationError(str(error)) from None
         index, processes = self._share()
         if self._dataset is not None:
@@ -179,9 +194,25 @@ class Workload:
         fit = self.fits.get(aim)
         return Prompt(self._generated(tokens, shared=shared, calibration=fit.calibration if fit is not None else None))
 
+    def recorded(self, aim: str, offset_ns: int) -> Prompt | None:
+        """The prompt of the trace's request that comes `offset_ns` after the first one; None without a trace."""
+        if self._trace is None:
+            return None
+        entry, fit = self._trace.at(offset_ns), self.fits.get(aim)
+        calibration = fit.calibration if fit is not None else None
+        if entry.blocks:
+            text = prompt_text(entry, self._session.run, calibration)
+        else:
+            text = self._generated(entry.input_tokens, calibration=calibration)
+        return Prompt(text, output_tokens=entry.output_tokens, exact=True)
+
     def item(self) -> Item | None:
         """The next record of the data set, as a conversation; None without one."""
         return self._dataset[next(self._numbers)] if self._dataset is not None else None
+
+    def turns(self) -> int:
+        """How many questions the next conversation has."""
+        return self._session.settings.turns.draw(self._draw)
 
     def before_test(self) -> Callable[[], str]:
         """Prompts for requests before the test, of which none comes again in it as long as a file lasts."""
@@ -217,5 +248,7 @@ class Workload:
                 "requests": len(data),
                 "left_out": data.left_out,
             }
+        if self._trace is not None:
+            told["trace"] = {"path": self._trace.path, "requests": len(self._trace)}
         fits = {aim: fit.to_dict() for aim, fit in self.fits.items() if fit.told}
         return told | ({"fits": fits} if fits else {})

@@ -62,6 +62,12 @@ class Calibration:
         words = max(1, int(exact + 1e-6))
         return words, PADS[max(0, min(round((exact - words) * per_word), len(PADS) - 1))]
 
+    @property
+    def per_word(self) -> float:
+        """Tokens of a word, on average."""
+        low, high = self.points[0], self.points[-1]
+        return (high.bare - low.bare) / (high.words - low.words)
+
     def error(self, tokens: int) -> float:
         """How far, as a share, the nearest measured prompt is from a length; 0 is exact."""
         return min(abs(point.tokens - tokens) for point in self.points) / tokens

@@ -28,7 +28,8 @@ _WORDS = (
     " gate gave girl give goal gold gone good gray grew grow half hall hang hard hear heat help here high hill hold"
     " hole hope huge iron item"
 ).split()
-_WORD = 5  # characters of a word and its blank
+WORD = 5
+"""Characters of a word of the row, with its blank."""
 
 ROW_WORDS = 20_000
 FIRST = "Note "
@@ -52,7 +53,7 @@ def row(begin: int, end: int) -> str:
     while begin < end:
         at = begin % ROW_WORDS
         count = min(end - begin, ROW_WORDS - at)
-        pieces.append(_ROW[at * _WORD : (at + count) * _WORD])
+        pieces.append(_ROW[at * WORD : (at + count) * WORD])
         begin += count
     return "".join(pieces)
 
@@ -63,9 +64,9 @@ def arranged(begin: int, end: int, turn: int, order: random.Random) -> str:
         return ""
     middle = begin + turn % (end - begin)
     text = row(middle, end) + row(begin, middle)
-    head = text[: UNIQUE_WORDS * _WORD].split()
+    head = text[: UNIQUE_WORDS * WORD].split()
     order.shuffle(head)
-    return " ".join(head) + " " + text[UNIQUE_WORDS * _WORD :]
+    return " ".join(head) + " " + text[UNIQUE_WORDS * WORD :]
 
 
 class PromptFileError(ValueError):
