@@ -80,8 +80,8 @@ def verify(content: Mapping[str, Any], records: Sequence[RequestRecord], *, proc
         )
     if content["definitions"]["version"] != DEFINITIONS_VERSION:
         raise Unverifiable(
-            f"the document's figures have definitions of version {content['definitions']['version']}, this locust_llm has"
-            f" version {DEFINITIONS_VERSION}: use the one that made it"
+            f"the document's figures have definitions of version {content['definitions']['version']}, this locust_llm"
+            f" has version {DEFINITIONS_VERSION}: use the one that made it"
         )
     stats = _stats(content, records)
     same = content["versions"].get("locust_llm") == __version__

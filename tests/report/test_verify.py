@@ -24,7 +24,6 @@ from locust_llm.report.verify import Compared, Unverifiable, verify
 from tests.measure.build import OFFSET, ns
 from tests.report.runs import requests, small_run, view_of
 
-
 VERSIONS = {"locust_llm": __version__}
 
 
