@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from locust_llm.measure import metrics
+from locust_llm.measure import metrics, smoothness
 
 if TYPE_CHECKING:
     from locust_llm.measure.record import RequestRecord
@@ -55,6 +55,7 @@ def _input_tokens(record: RequestRecord) -> int | None:
 
 TTFT: Final = "ttft"
 ITL: Final = "itl"
+MAX_GAP: Final = "max_gap"
 TPOT: Final = "tpot"
 E2E: Final = "e2e"
 
@@ -92,6 +93,14 @@ DISTRIBUTIONS: Final = (
         "Each gap divided by the tokens of the event that ends it, once per token; only where the server tells them.",
         metrics.itl_per_token_ms,
         pooled=True,
+        timing=True,
+    ),
+    Distribution(
+        MAX_GAP,
+        "Largest gap",
+        "ms",
+        "The largest gap between output events of one answer: its worst stutter.",
+        smoothness.max_gap_ms,
         timing=True,
     ),
     Distribution(

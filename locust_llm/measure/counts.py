@@ -52,6 +52,11 @@ class Counts:
     decode_ns: int = 0  # sum of (last event - first), for token-weighted TPOT …
     decode_tokens: int = 0  # … and of (N_stream - n1)
 
+    gap_tokens: int = 0  # streamed tokens of the answers with gaps …
+    stalls: int = 0  # … and their gaps longer than --llm-stall
+    readers: int = 0  # answers whose reader can be judged …
+    readers_waited: int = 0  # … and of these, where he waits
+
     output_tokens: int = 0  # sum of N over successes
     partial_tokens: int = 0  # tokens of failed and cancelled requests, where they were told
     partial_events: int = 0  # output events of failed and cancelled requests whose tokens nobody told

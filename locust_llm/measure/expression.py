@@ -103,6 +103,16 @@ def parse_share(text: str) -> float:
     return base(number, unit.text)
 
 
+def parse_time(text: str) -> float:
+    """`250ms` as 250.0, `0.5s` as 500.0 (milliseconds); raises ExpressionError unless it is a time above 0."""
+    number, unit = _limit(text, 0)
+    if unit.text not in TIME:
+        raise ExpressionError("a time is expected, such as 250ms", text, unit.at)
+    if not number > 0:
+        raise ExpressionError("a time above 0 is expected", text, 0)
+    return base(number, unit.text)
+
+
 def plain(number: float) -> str:
     """A number as `parse` reads it, exactly; whole ones without a point."""
     return str(int(number)) if abs(number) < 1e15 and number == int(number) else repr(number)

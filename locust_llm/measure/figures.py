@@ -121,6 +121,12 @@ def tokens_per_event(stats: RunStats, name: str | None = None) -> float | None:
     return counts.weighed_tokens / counts.weighed_events if counts.weighed_events else None
 
 
+def stalls_per_1000(stats: RunStats, name: str | None = None) -> float | None:
+    """None without an answer that has gaps."""
+    counts = stats.counts(name)
+    return 1e3 * counts.stalls / counts.gap_tokens if counts.gap_tokens else None
+
+
 def _rate(key: str, title: str, unit: str, of: Callable[[RunStats, str | None], float | None], help: str) -> Figure:
     return Figure(key, title, unit, Kind.RATE, help, of)
 
@@ -177,6 +183,13 @@ FIGURES: Final = (
         tokens_per_event,
         "Streamed tokens / output events, where the server told the tokens.",
     ),
+    _rate(
+        "stalls_per_1000",
+        "Stalls",
+        "per 1,000 tok",
+        stalls_per_1000,
+        "Gaps between output events longer than --llm-stall, per 1,000 streamed tokens.",
+    ),
     _share("failed_share", "Failed", lambda c: (c.failed, c.outcomes), "Failed / (succeeded + failed)."),
     _share(
         "goodput_share",
@@ -190,6 +203,12 @@ FIGURES: Final = (
         "Cached input",
         lambda c: (c.cached_tokens, c.cache_judged_tokens),
         "Input tokens from the server's prefix cache / input tokens of the requests that told.",
+    ),
+    _share(
+        "smooth_share",
+        "Reader never waits",
+        lambda c: (c.readers - c.readers_waited, c.readers),
+        "Answers that a reader of 20 tokens a second, from the first one on, never has to wait for.",
     ),
     _share(
         "coalesced_share",

@@ -325,13 +325,19 @@ class Histogram:
         return result
 
 
-def check(values: NDArray[np.float64]) -> None:
-    """Raises ValueError when one of the values cannot be a sample: negative, NaN or above 1e9.
+def check(values: NDArray[np.float64]) -> float:
+    """The largest of the values, 0 of none.
+
+    Raises ValueError when one of the values cannot be a sample: negative, NaN or above 1e9.
 
     The bits of a double, read as an unsigned number, are larger than those of 1e9 in each of these cases.
     """
-    if len(values) and np.maximum.reduce(values.view(np.uint64)) > _LARGEST:
+    if not len(values):
+        return 0.0
+    bits = np.maximum.reduce(values.view(np.uint64))
+    if bits > _LARGEST:
         raise ValueError(f"not samples: {values.min()} … {values.max()}")
+    return float(bits.view(np.float64))
 
 
 def _rank(q: float, count: int) -> int:

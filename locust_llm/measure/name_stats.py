@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from locust_llm.measure.blocks import KEPT, Block
-from locust_llm.measure.catalogue import DISTRIBUTIONS, ITL, TPOT
+from locust_llm.measure.catalogue import DISTRIBUTIONS, ITL, MAX_GAP, TPOT
 from locust_llm.measure.counts import Counts
 from locust_llm.measure.histogram import Histogram, check
 from locust_llm.measure.record import Clock, RequestRecord
+from locust_llm.measure.smoothness import STALL_MS, reader_waits
 
 LAG_LIMIT_NS: Final = 5_000_000
 """A request counts as lagged when its stamps were read, not the kernel's, and this process was later than this."""
@@ -18,7 +19,9 @@ REPORTS: Final = 64
 """Reports that may wait to be taken in."""
 
 _METRICS: Final[tuple[tuple[str, Callable[[RequestRecord], Any], bool, bool, bool], ...]] = tuple(
-    (metric.key, metric.of, metric.pooled, metric.timing, metric.key in KEPT) for metric in DISTRIBUTIONS
+    (metric.key, metric.of, metric.pooled, metric.timing, metric.key in KEPT)
+    for metric in DISTRIBUTIONS
+    if metric.key != MAX_GAP  # comes with the gaps
 )
 
 
@@ -50,7 +53,9 @@ class NameStats:
         self._take_in()
         return self._lagged
 
-    def sample(self, record: RequestRecord, blocks: Sequence[Block], min_tokens: int) -> bytes | None:
+    def sample(
+        self, record: RequestRecord, blocks: Sequence[Block], min_tokens: int, stall_ms: float = STALL_MS
+    ) -> bytes | None:
         """Put the record's samples into the distributions, and into the blocks it ended in.
 
         Returns its gaps when it has some and all are valid: the bytes of a float64 array, which all that keep them
@@ -85,16 +90,34 @@ class NameStats:
                 elif isinstance(value, tuple):
                     histogram.add_weighted(*value)
                 elif len(value):
-                    check(value)
+                    largest = check(value)
                     doubles = value.tobytes()
                     histogram.add_checked(doubles)
                     if key == ITL:
                         gaps = doubles
+                        self._smoothness(record, value, largest, timings, stall_ms)
                         for block in blocks:
                             block.histogram(key).add_checked(doubles)
             except ValueError:
                 counts.clock_faults += 1
         return gaps
+
+    def _smoothness(
+        self, record: RequestRecord, gaps: Any, largest_ms: float, timings: dict[str, Histogram], stall_ms: float
+    ) -> None:
+        """The largest gap, the stalls, and whether a reader waits, of an answer with these gaps."""
+        histogram = timings.get(MAX_GAP)
+        if histogram is None:
+            histogram = timings[MAX_GAP] = Histogram()
+        histogram.add(largest_ms)
+        counts = self.counts
+        counts.gap_tokens += record.streamed_tokens if record.streamed_tokens is not None else len(record.event_ns)
+        if largest_ms > stall_ms:
+            counts.stalls += int((gaps > stall_ms).sum())
+        waits = reader_waits(record, largest_ms)
+        if waits is not None:
+            counts.readers += 1
+            counts.readers_waited += waits
 
     def pack(self) -> list[dict[str, bytes]]:
         """[histograms, lagged histograms]."""

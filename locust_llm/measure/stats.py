@@ -33,6 +33,7 @@ from locust_llm.measure.name_stats import NameStats
 from locust_llm.measure.probe_log import ProbeLog
 from locust_llm.measure.record import RequestRecord
 from locust_llm.measure.series import Point, Series
+from locust_llm.measure.smoothness import STALL_MS
 from locust_llm.measure.timeline import Timeline
 
 LOCAL_LAG_S: Final = 2
@@ -48,7 +49,7 @@ class RunStats:
     `lag_s`: seconds after which a second of the series counts as complete; None in a worker, which nobody reads.
     `slos`: the limits that each request has to meet. `apart`: request names that get blocks of their own (see `blocks`)
     beside those of all; a day's worth of them is a few hundred kilobytes a name. `probing`: keep `probe`, a few numbers
-    of each request (see `probe_log`).
+    of each request (see `probe_log`). `stall_ms`: a longer gap is a stall (see `smoothness`).
     `first_sent_s`, `stopped_s`, `all_running_s`: wall-clock seconds of the run's marks, None until they happen.
     """
 
@@ -61,6 +62,7 @@ class RunStats:
         slos: Sequence[slo.Slo] = (),
         apart: Iterable[str] = (),
         probing: bool = False,
+        stall_ms: float = STALL_MS,
     ) -> None:
         self.slos = tuple(slos)
         self.min_tokens = min_tokens
@@ -72,6 +74,7 @@ class RunStats:
         self.now_s: int | None = None
         self.probe = ProbeLog()
         self._probing = probing
+        self.stall_ms = stall_ms
         self._live = Live(offset_ns)
         self._names: dict[str, NameStats] = {}
         self._apart = frozenset(apart)
@@ -112,7 +115,7 @@ class RunStats:
         blocks = self._blocks_at(record)
         for block in blocks:
             block.count(record.outcome, met)
-        gaps = name.sample(record, blocks, self.min_tokens)
+        gaps = name.sample(record, blocks, self.min_tokens, self.stall_ms)
         self._note_sent(record.transit.sent_ns)
         self._live.end(record, name.counts, gaps)
         if self._probing:

@@ -21,6 +21,7 @@ import gevent
 from locust_llm.measure.histogram import Histogram
 from locust_llm.measure.record import Clock, RequestRecord
 from locust_llm.measure.slo import Slo
+from locust_llm.measure.smoothness import STALL_MS
 from locust_llm.measure.stats import LOCAL_LAG_S, REPORT_LAG_S, RunStats
 from locust_llm.measure.timeline import Timeline
 from locust_llm.plugin.lag import LagProbe
@@ -81,9 +82,11 @@ class Listener:
         self.stats = self._fresh(0)
         self._follow_resets(environment.stats)
 
-    def begin(self, min_tokens: int, slos: Sequence[Slo] = (), apart: Sequence[str] = ()) -> None:
+    def begin(
+        self, min_tokens: int, slos: Sequence[Slo] = (), apart: Sequence[str] = (), stall_ms: float = STALL_MS
+    ) -> None:
         """A test starts: forget the last one."""
-        self.stats = self._fresh(min_tokens, slos, apart)
+        self.stats = self._fresh(min_tokens, slos, apart, stall_ms)
         self.running = set()
         self.health = {}
         self._over = False
@@ -195,8 +198,18 @@ class Listener:
         self.stats.reset(time.monotonic_ns())
         self.health = {}
 
-    def _fresh(self, min_tokens: int, slos: Sequence[Slo] = (), apart: Sequence[str] = ()) -> RunStats:
+    def _fresh(
+        self, min_tokens: int, slos: Sequence[Slo] = (), apart: Sequence[str] = (), stall_ms: float = STALL_MS
+    ) -> RunStats:
         lag_s = None if self._worker else REPORT_LAG_S if self._master else LOCAL_LAG_S
         offset_ns = time.time_ns() - time.monotonic_ns()
         probing = any(getattr(user, "llm_probe", False) for user in getattr(self.environment, "user_classes", ()))
-        return RunStats(offset_ns, min_tokens=min_tokens, lag_s=lag_s, slos=slos, apart=apart, probing=probing)
+        return RunStats(
+            offset_ns,
+            min_tokens=min_tokens,
+            lag_s=lag_s,
+            slos=slos,
+            apart=apart,
+            probing=probing,
+            stall_ms=stall_ms,
+        )

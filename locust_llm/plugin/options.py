@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from locust_llm.measure.expression import parse_share
+from locust_llm.measure.expression import parse_share, parse_time
 from locust_llm.measure.gate import parse_gate
 from locust_llm.measure.slo import PRESETS, parse_slo, parse_target
 from locust_llm.workload.arrivals import KINDS
@@ -269,6 +269,20 @@ OPTIONS: tuple[Option, ...] = (
         " /metrics on the target",
         "URL",
     ),
+    Option(
+        "--llm-repeat",
+        int,
+        1,
+        "Sweep and knee: run it this many times; from three on, the interval between the runs is the uncertainty",
+        "N",
+        minimum=1,
+    ),
+    Option(
+        "--llm-no-probe",
+        bool,
+        False,
+        "Knee: leave out the step that asks for answers twice as long, to tell slots from KV capacity",
+    ),
     Option("--llm-log", str, "", "Sweep and knee: append a row per step to this CSV file, the experiment log", "FILE"),
     Option(
         "--llm-slo",
@@ -294,6 +308,14 @@ OPTIONS: tuple[Option, ...] = (
         "Sweep and knee: the share of the requests that has to meet the SLOs, for the SLO capacity",
         "SHARE",
         check=parse_target,
+    ),
+    Option(
+        "--llm-stall",
+        str,
+        "250ms",
+        "A longer gap between two output events of an answer counts as a stall",
+        "TIME",
+        check=parse_time,
     ),
     Option(
         "--llm-gate",

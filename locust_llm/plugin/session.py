@@ -22,6 +22,7 @@ from locust_llm.plugin.brakes import Brakes
 from locust_llm.plugin.gates import Gates
 from locust_llm.plugin.listener import Listener
 from locust_llm.plugin.open_load import OpenLoad
+from locust_llm.plugin.probing import Probing
 from locust_llm.plugin.scraper import Scraper
 from locust_llm.plugin.settings import Settings
 from locust_llm.plugin.step_rows import StepRows
@@ -48,6 +49,7 @@ class Session:
         self.listener = Listener(environment, worker=self.is_worker, master=self.is_master)
         self.open_load = OpenLoad(self)
         self.step_rows = StepRows(self)
+        self.probing = Probing(self)
         self.scraper = Scraper(self)
         self.brakes = Brakes(self)
         self.gates = Gates(self)
@@ -111,11 +113,12 @@ class Session:
         self.started_wall_s, self.stopped_wall_s = time.time(), None
         self.lost = {}
         gated = [gate.name for gate in self.settings.gate if gate.name is not None]
-        self.listener.begin(self.settings.min_tokens, self.settings.slo, gated)
+        self.listener.begin(self.settings.min_tokens, self.settings.slo, gated, self.settings.stall)
         self.brakes.begin()
         self.gates.begin()
         self.open_load.begin()
         self.step_rows.begin()
+        self.probing.begin()
         self.scraper.begin()
         rows.keep_metrics_apart(self.environment.stats)
 

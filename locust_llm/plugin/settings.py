@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from locust_llm.measure.expression import parse_share
+from locust_llm.measure.expression import parse_share, parse_time
 from locust_llm.measure.gate import Gate, parse_gate
 from locust_llm.measure.slo import PRESETS, Slo, parse_slo, parse_target
 from locust_llm.plugin.options import OPTIONS, read_value
@@ -62,10 +62,13 @@ class Settings:
     max_rate: float
     step_time: float
     server_metrics: str
+    repeat: int
+    no_probe: bool
     log: str
     slo: tuple[Slo, ...]
     slo_preset: str
     slo_target: float
+    stall: float
     gate: tuple[Gate, ...]
     strict: bool
     junit: str
@@ -96,6 +99,7 @@ class Settings:
         named["extra_body"] = _merged(named["extra_body"])
         named["slo"] = tuple(parse_slo(text) for text in named["slo"]) + PRESETS.get(named["slo_preset"], ())
         named["slo_target"] = parse_target(named["slo_target"])
+        named["stall"] = parse_time(named["stall"] or "250ms")
         named["gate"] = tuple(parse_gate(text) for text in named["gate"])
         named["input_tokens"] = parse_lengths(named["input_tokens"] or "500")
         named["turns"] = parse_lengths(named["turns"] or "4")

@@ -6,8 +6,12 @@ import textwrap
 from collections.abc import Iterator
 from typing import Final
 
+from locust_llm.measure.catalogue import BY_KEY, MAX_GAP
+from locust_llm.measure.smoothness import READER_TPS
+from locust_llm.measure.summary import summary_row
 from locust_llm.measure.window import Percentiles
 from locust_llm.report.client_delay import client_delay_text
+from locust_llm.report import open_load
 from locust_llm.report.gates import gate_lines, verdict_text
 from locust_llm.report.lines import BEYOND_NOTE, FEW, FEW_NOTE, HEADS, NOTHING, Line, lines, number
 from locust_llm.report.phases import phases_lines, phases_of
@@ -125,8 +129,27 @@ def _throughput(view: RunView) -> Iterator[str]:
         yield from _wrapped("client", delay)
     if counts.errors:
         yield from _wrapped("failures", " · ".join(_failures(counts.errors)))
+    if counts.gap_tokens:
+        yield from _wrapped("smoothness", smoothness_text(view))
+    if view.open_load is not None:
+        yield from _wrapped("open load", " · ".join(f"{title} {text}" for title, text in open_load.facts(view)))
+        overload = open_load.trouble(view)
+        if overload is not None:
+            yield from _wrapped("error", overload)
     if view.slos:
         yield from _wrapped("goodput", goodput_text(view))
+
+
+def smoothness_text(view: RunView) -> str:
+    """How evenly the answers came."""
+    gaps = summary_row(view.stats, BY_KEY[MAX_GAP])
+    told = [f"largest gap p50 {number(gaps.at(0.5).value)} p99 {number(gaps.at(0.99).value)} ms"]
+    stalls = view.figure("stalls_per_1000")
+    told.append(f"{number(stalls)} stalls over {number(view.stats.stall_ms)} ms per 1,000 tok")
+    smooth = view.figure("smooth_share")
+    if smooth is not None:
+        told.append(f"{_percent(smooth)} keep a {READER_TPS:.0f} tok/s reader busy")
+    return " · ".join(told)
 
 
 def goodput_text(view: RunView) -> str:

@@ -22,6 +22,7 @@ from locust_llm.measure.summary import SummaryRow, summary
 from locust_llm.report.columns import findings, points_columns
 from locust_llm.report.files import trouble, write_whole
 from locust_llm.report.gates import gates_dict, judgement_of
+from locust_llm.report.open_load import open_load_dict, open_load_of
 from locust_llm.report.phases import phases_dict, phases_of
 from locust_llm.report.rebuild import SUMS, stats_of
 from locust_llm.report.run import ProcessLag, RunView
@@ -77,6 +78,7 @@ def document(view: RunView) -> dict[str, Any]:
         "step_results": results_dict(view.steps, view.verdict) if view.steps else None,
         "probe": _probe(stats),
         "server_metrics": server_dict(view.server) if view.server is not None else None,
+        "open_load": open_load_dict(view),
         "slos": list(view.slos),
         "gates": gates_dict(view.judgement) if view.judgement is not None else None,
     }
@@ -87,7 +89,7 @@ def write_document(path: str | os.PathLike[str], content: Mapping[str, Any]) -> 
     write_whole(path, [json.dumps(content, allow_nan=False, ensure_ascii=False, separators=(",", ":")), "\n"])
 
 
-_MARKS: Final = ("first_sent_s", "all_running_s", "stopped_s", "reset_s", "complete_s", "min_tokens")
+_MARKS: Final = ("first_sent_s", "all_running_s", "stopped_s", "reset_s", "complete_s", "min_tokens", "stall_ms")
 
 
 def _run(view: RunView) -> dict[str, Any]:
@@ -239,6 +241,7 @@ def view_of(content: Mapping[str, Any]) -> RunView:
             workload=configuration.get("workload", {}),
             steps=steps_of(steps) if steps is not None else (),
             verdict=verdict_of(steps) if steps is not None else None,
+            open_load=open_load_of(content["open_load"]) if content.get("open_load") is not None else None,
             slos=tuple(content.get("slos", ())),
             judgement=judgement_of(content["gates"]) if content.get("gates") is not None else None,
         )

@@ -13,6 +13,7 @@ from locust_llm.measure.blocks import Blocks
 from locust_llm.measure.catalogue import E2E, ITL, TTFT
 from locust_llm.measure.histogram import Histogram
 from locust_llm.measure.series import THIN_AFTER_S, THIN_SPAN_S
+from locust_llm.measure.smoothness import STALL_MS
 from locust_llm.measure.stats import RunStats
 
 SUMS: Final = ("output_tokens", "input_tokens", "started", "succeeded", "failed", "cancelled")
@@ -22,7 +23,7 @@ SUMS: Final = ("output_tokens", "input_tokens", "started", "succeeded", "failed"
 def stats_of(content: Mapping[str, Any]) -> RunStats:
     """The statistics that a document tells; raises KeyError, TypeError or ValueError when parts are missing."""
     marks = content["marks"]
-    stats = RunStats(0, min_tokens=marks["min_tokens"], lag_s=0)
+    stats = RunStats(0, min_tokens=marks["min_tokens"], lag_s=0, stall_ms=marks.get("stall_ms", STALL_MS))
     for each in content["names"]:
         if each["name"] is not None:
             stats.add_name(each["name"], each["counts"], _packed(each["histograms"], each["untouched"]))

@@ -33,6 +33,7 @@ output      4.50 tok/s · 5.00 at peak · 40.0 tok/s per stream
 tokens      8 out (from usage) · 30 in
 requests    2 succeeded · 1 failed (33.3 %) · 1 cancelled · 1.00 succeeded/s
 failures    1 × http_500
+smoothness  largest gap p50 20.0 p99 30.0 ms · 0 stalls over 250 ms per 1,000 tok · 100 % keep a 20 tok/s reader busy
 warning     Something is wrong."""
 
 
