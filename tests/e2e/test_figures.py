@@ -66,6 +66,7 @@ def percentile(content: dict[str, Any], metric: str, p: str) -> float:
     return value
 
 
+@pytest.mark.long
 def test_one_process_and_four_workers_tell_the_same(tmp_path: Path, sim_server: SimServer) -> None:
     """200 users of three requests each: equal counts, and percentiles within the noise of two runs."""
     told = []
@@ -139,6 +140,7 @@ def test_a_stall_shows_in_the_series(tmp_path: Path, sim_server: SimServer, stal
     assert min(series["output_tokens"][i] for i in before) > 0
 
 
+@pytest.mark.long
 def test_reset_stats_resets_both_and_keeps_requests_in_flight(tmp_path: Path, sim_server: SimServer) -> None:
     """D20: with --reset-stats our figures begin anew when Locust's do, on two workers too, and still add up."""
     (tmp_path / "locustfile.py").write_text(FOREVER)
