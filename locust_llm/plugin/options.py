@@ -361,6 +361,7 @@ OPTIONS: tuple[Option, ...] = (
         "20%",
         check=parse_share,
     ),
+    Option("--llm-note", str, "", "A note on the run, kept in its document", "TEXT"),
     Option("--llm-json", str, "", "Write the run document (JSON: everything known of the run) here", "FILE"),
     Option("--llm-html", str, "", "Write a self-contained HTML report here", "FILE"),
     Option(

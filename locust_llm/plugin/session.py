@@ -22,6 +22,7 @@ from locust_llm.plugin.brakes import Brakes
 from locust_llm.plugin.gates import Gates
 from locust_llm.plugin.listener import Listener
 from locust_llm.plugin.open_load import OpenLoad
+from locust_llm.plugin.origin import origin_of_session
 from locust_llm.plugin.probing import Probing
 from locust_llm.plugin.scraper import Scraper
 from locust_llm.plugin.settings import Settings
@@ -29,6 +30,7 @@ from locust_llm.plugin.step_rows import StepRows
 from locust_llm.plugin.steps import StepRun
 from locust_llm.plugin.targets import Targets
 from locust_llm.plugin.workload import Workload
+from locust_llm.report.origin import Origin
 from locust_llm.wire.failures import LABELS
 
 logger = logging.getLogger(__name__)
@@ -46,6 +48,7 @@ class Session:
         self.started_wall_s: float | None = None
         self.stopped_wall_s: float | None = None
         self.lost: dict[str, float] = {}
+        self.origin: Origin | None = None
         self.listener = Listener(environment, worker=self.is_worker, master=self.is_master)
         self.open_load = OpenLoad(self)
         self.step_rows = StepRows(self)
@@ -96,6 +99,7 @@ class Session:
             options.llm_run = self.run
             self.targets.tell(options)
             self.workload.tell(options)
+        self.origin = origin_of_session(self)
 
     def next_user(self) -> int:
         """A number for a new user, unique over all processes of a run."""

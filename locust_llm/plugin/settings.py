@@ -76,6 +76,7 @@ class Settings:
     max_requests: int
     max_total_tokens: int
     stop_on_errors: float | None
+    note: str
     json: str
     html: str
     records: str

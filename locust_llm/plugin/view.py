@@ -58,6 +58,7 @@ def view_of(session: Session) -> RunView:
         slos=tuple(str(slo) for slo in session.settings.slo),
         judgement=session.gates.judgement,
         workload=session.workload.told(),
+        origin=session.origin,
         gates=tuple(session.settings.gate),
         step_now=session.steps.step_text if session.steps is not None and not session.over else None,
     )

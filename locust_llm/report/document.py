@@ -24,6 +24,7 @@ from locust_llm.report.files import trouble, write_whole
 from locust_llm.report.gates import gates_dict, judgement_of
 from locust_llm.report.open_load import open_load_dict, open_load_of
 from locust_llm.report.phases import phases_dict, phases_of
+from locust_llm.report.origin import origin_dict, origin_of
 from locust_llm.report.rebuild import SUMS, stats_of
 from locust_llm.report.run import ProcessLag, RunView
 from locust_llm.report.server import server_dict
@@ -79,6 +80,7 @@ def document(view: RunView) -> dict[str, Any]:
         "probe": _probe(stats),
         "server_metrics": server_dict(view.server) if view.server is not None else None,
         "open_load": open_load_dict(view),
+        "origin": origin_dict(view.origin) if view.origin is not None else None,
         "slos": list(view.slos),
         "gates": gates_dict(view.judgement) if view.judgement is not None else None,
     }
@@ -243,6 +245,7 @@ def view_of(content: Mapping[str, Any]) -> RunView:
             verdict=verdict_of(steps) if steps is not None else None,
             open_load=open_load_of(content["open_load"]) if content.get("open_load") is not None else None,
             slos=tuple(content.get("slos", ())),
+            origin=origin_of(content["origin"]) if content.get("origin") is not None else None,
             judgement=judgement_of(content["gates"]) if content.get("gates") is not None else None,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -17,6 +17,7 @@ from locust_llm.measure.gate import Gate
 from locust_llm.measure.record import DEFINITIONS_VERSION
 from locust_llm.measure.server_sample import ServerSeries
 from locust_llm.measure.stats import RunStats
+from locust_llm.report.origin import Origin
 
 if TYPE_CHECKING:
     from locust_llm.measure.findings import Finding
@@ -89,6 +90,7 @@ class RunView:
     server: ServerSeries | None = None
     slos: tuple[str, ...] = ()
     judgement: Judgement | None = None
+    origin: Origin | None = None
     workload: Mapping[str, Any] = field(default_factory=dict)  # the data set and its hash, what targets were found
     gates: tuple[Gate, ...] = ()
     step_now: str | None = None
