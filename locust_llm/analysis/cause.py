@@ -32,6 +32,9 @@ TPOT_GROWS: Final = 0.15
 """TPOT rises less than D with contention: part of a step's time is the same for any batch."""
 
 PROBE_FACTOR: Final = 2.0
+PROBE_LONGER: Final = 1.5
+"""Answers that end by themselves do not get longer when asked to; then a probe tells nothing."""
+
 PROBE_FALL: Final = 0.07
 PROBE_ERRORS: Final = 2.0
 KV_FULL: Final = 0.9
@@ -180,12 +183,24 @@ def _slot_or_kv(numbers: dict[str, float], past: StepResult, probe: StepResult |
     if probe is None or probe.decoding is None or past.decoding is None:
         return CauseKind.SLOT_OR_KV, ""
     numbers["probe_decoding"] = probe.decoding.value
+    longer = _tokens_each(probe) / _tokens_each(past)
+    if longer < PROBE_LONGER:
+        return (
+            CauseKind.SLOT_OR_KV,
+            f"; asked for {probe.output_factor:g} times the length, answers grew by {longer:.2g} only",
+        )
     fell = past.decoding.value - probe.decoding.value
     error = math.hypot(past.decoding.error, probe.decoding.error)
     told = f"; with answers {probe.output_factor:g} times as long {_value(probe.decoding)} decode at once"
     if fell > PROBE_FALL * past.decoding.value and fell > PROBE_ERRORS * error:
         return CauseKind.KV, told
     return CauseKind.SLOT, told
+
+
+def _tokens_each(step: StepResult) -> float:
+    """Tokens for each request that succeeded."""
+    rate = step.throughput.value if step.throughput is not None else 0.0
+    return rate / step.requests_per_s if step.requests_per_s > 0 else math.inf
 
 
 def _contention(numbers: dict[str, float], before: StepResult, past: StepResult) -> Cause:

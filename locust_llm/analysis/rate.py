@@ -14,6 +14,7 @@ from typing import Final
 from locust_llm.analysis.capacity import slo_capacity
 from locust_llm.analysis.ladder import between
 from locust_llm.analysis.step import Status, StepResult
+from locust_llm.analysis.verdict import Repeats
 
 GAP: Final = 1.1
 HALVINGS: Final = 10
@@ -67,6 +68,7 @@ class RateVerdict:
     notes: tuple[str, ...] = ()
     slo_capacity_rps: float | None = None
     slo_target: float | None = None
+    repeats: Repeats | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,6 +77,8 @@ class StepResult:
     second where nothing is streamed (`unit`). `in_flight` = L. `decoding` = D = X · TPOT, the number of streams that
     decode at once (Little's law on the decode phase); `tpot_ms` is token-weighted. `batches` are the batch means of X.
     `little` = L / (ends per second · mean residence), 1 in a steady window. `output_factor` ≠ 1 marks a probe step.
+    `waves`: variance / mean of the requests started per second, where that is so far above 1 that users run in step.
+    `repeat`: of which run of a repeated sweep or search it is, from 1.
     """
 
     load: float
@@ -110,6 +112,8 @@ class StepResult:
     output_factor: float = 1.0
     open_loop: bool = False
     why: str | None = None
+    waves: float | None = None
+    repeat: int = 1
 
     @property
     def little_holds(self) -> bool | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from locust_llm.analysis.cause import Cause
+from locust_llm.analysis.intervals import Interval, NoInterval
 from locust_llm.analysis.step import StepResult
 
 
@@ -24,6 +25,15 @@ class VerdictKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Repeats:
+    """What each of several runs found, None where it found nothing, of `wanted` ones, and the interval between them."""
+
+    values: tuple[float | None, ...]
+    wanted: int
+    interval: Interval | NoInterval
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """The answer of a search. Loads are users.
 
@@ -31,7 +41,7 @@ class Verdict:
     fitted curve when it lies inside the bracket (`fitted`), else the best step. `bracket`: the nearest tested loads on
     each side whose power is lower by more than two standard errors; None on a side that has none. `zone`: where the
     power is within 5 % of its maximum. `saturation`, `littles_bound` and `slo_capacity` are other questions' answers:
-    see `capacity`. `requests_per_s` and `throughput` are the best step's.
+    see `capacity`. `requests_per_s` and `throughput` are the best step's. `repeats`: see `repeats.together`.
     """
 
     kind: VerdictKind
@@ -51,6 +61,7 @@ class Verdict:
     cause: Cause | None = None
     complete: bool = True
     notes: tuple[str, ...] = ()
+    repeats: Repeats | None = None
 
     @property
     def rate_to_confirm_rps(self) -> float | None:

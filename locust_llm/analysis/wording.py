@@ -73,6 +73,12 @@ def notes(evidence: Evidence) -> tuple[str, ...]:
         if abs(step.users / step.load - 1) > 0.05
     ]
     said += [
+        f"At {_users(step.load)} requests start in waves (variance / mean of the starts per second is "
+        f"{step.waves:.3g}): users run in step and queue for each other."
+        for step in evidence.steps
+        if step.waves is not None
+    ]
+    said += [
         f"At {_users(step.load)} requests in flight are {step.little:.2f} times what Little's law gives from "
         "residence: the window is not steady."
         for step in evidence.steps

@@ -228,7 +228,7 @@ class UserCalls:
         if max_tokens is None and api != EMBEDDINGS.name:
             usual = self.session.workload.sized(usual, asked, self._user.host, api)
         extra = {**usual.extra, **body}
-        return replace(
+        call = replace(
             usual,
             name=name,
             messages=messages,
@@ -238,6 +238,7 @@ class UserCalls:
             stream=bool(extra.pop("stream", usual.stream)),
             extra=extra,
         )
+        return self.session.probing.lengthened(call)
 
     def _send(
         self, api: str, call: Call, context: Mapping[str, Any] | None, catch_response: bool

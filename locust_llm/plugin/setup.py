@@ -34,6 +34,7 @@ def _on_init(environment: Any, **_: Any) -> None:
         sys.exit(1)
     session.open_load.install()
     session.step_rows.install()
+    session.probing.install()
     session.brakes.install()
     outputs = Outputs(session)
     outputs.install()

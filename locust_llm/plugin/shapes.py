@@ -18,7 +18,7 @@ from locust_llm.analysis.backlog import BacklogRule
 from locust_llm.analysis.knee import KneeSearch
 from locust_llm.analysis.rate import RateSearch
 from locust_llm.analysis.steady import WindowRule
-from locust_llm.plugin.plans import Plan, RateSweep, Sweep
+from locust_llm.plugin.plans import Plan, RateSweep, Repeated, Sweep
 from locust_llm.plugin.step_load import RateLoad, UserLoad
 from locust_llm.plugin.steps import StepRun
 from locust_llm.wire.target import ConfigurationError
@@ -54,8 +54,8 @@ class SteppedShape(LoadTestShape):
             self._run = session.run
             options = session.environment.parsed_options
             run_s = float(options.run_time) if options is not None and options.run_time else None
-            rates = session.open_load.active
-            session.steps = StepRun(session, plan_of(session.settings, rates=rates), load_of(session), run_s=run_s)
+            plan = Repeated(plan_of(session.settings, rates=session.open_load.active), session.settings.repeat)
+            session.steps = StepRun(session, plan, load_of(session), run_s=run_s)
         return session.steps.tick()
 
 
@@ -79,7 +79,7 @@ def plan_of(settings: Settings, *, rates: bool) -> Plan:
     target = slo_target(settings)
     if settings.shape == KNEE:
         if not rates:
-            return KneeSearch(settings.max_users, slo_target=target)
+            return KneeSearch(settings.max_users, probe=not settings.no_probe, slo_target=target)
         first = settings.rate if settings.rate else min(FIRST_RPS, settings.max_rate)
         if first > settings.max_rate:
             raise ConfigurationError(f"--llm-rate {first:g}, the first to try, is above --llm-max-rate")

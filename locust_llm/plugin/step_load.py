@@ -60,6 +60,9 @@ class UserLoad:
         runner = self.session.environment.runner
         if runner.user_count != round(asked.load) or runner.state != "running":
             return None
+        if self.session.probing.factor != asked.output_factor:
+            self.session.probing.ask(asked.output_factor)
+            return None  # until the next tick: the workers have heard it by then
         return SteadyWindow(round(asked.load), time.time(), self._rule)
 
     def feed(self, window: SteadyWindow | BacklogWindow, point: Point) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import math
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import gevent
@@ -24,8 +25,8 @@ from locust_llm.analysis.server_load import server_load
 from locust_llm.analysis.steady import Phase, SteadyWindow
 from locust_llm.analysis.step import Asked, ServerLoad, Status, StepResult
 from locust_llm.analysis.verdict import Verdict
-from locust_llm.measure.findings.client import CPU_LIMIT, HUB_LAG_LIMIT_MS
-from locust_llm.plugin.plans import Plan
+from locust_llm.measure.findings.client import CPU_LIMIT, HUB_LAG_LIMIT_MS, waves_of
+from locust_llm.plugin.plans import Repeated
 from locust_llm.plugin.step_load import RateLoad, UserLoad
 
 if TYPE_CHECKING:
@@ -39,7 +40,9 @@ logger = logging.getLogger(__name__)
 class StepRun:
     """One stepped test, in local or master."""
 
-    def __init__(self, session: Session, plan: Plan, load: UserLoad | RateLoad, *, run_s: float | None = None) -> None:
+    def __init__(
+        self, session: Session, plan: Repeated, load: UserLoad | RateLoad, *, run_s: float | None = None
+    ) -> None:
         """`run_s`: the longest all steps may take, None without limit."""
         self.session = session
         self.plan = plan
@@ -109,6 +112,7 @@ class StepRun:
         result = window.result(asked)
         self._window = None
         self.load.end()
+        result = replace(result, repeat=self.plan.repeat, waves=self._waves(result))
         self.results.append(result)
         for hear in self.session.on_step:
             hear(result)
@@ -119,6 +123,13 @@ class StepRun:
         if series is None or state.begin_s is None or state.end_s is None:
             return None
         return server_load(series.between(state.begin_s, state.end_s))
+
+    def _waves(self, result: StepResult) -> float | None:
+        """How far the requests started per second scatter, where users run in step; open load scatters as it likes."""
+        if result.open_loop:
+            return None
+        points = self.session.stats.points(math.ceil(result.begin_s) - 1)
+        return waves_of([point.started for point in points if point.second < result.end_s - 1])
 
     def _busy(self) -> str | None:
         """Why the client, not the server, was the bottleneck of this step; None when it was not."""

@@ -66,6 +66,15 @@ def view_of(session: Session) -> RunView:
 
 def _found(session: Session, lags: tuple[ProcessLag, ...]) -> Iterator[Finding]:
     stepped = session.steps is not None and bool(session.settings.shape)
+    waves = [step for step in session.steps.results if step.waves is not None] if session.steps is not None else []
+    if stepped and waves:
+        loads = ", ".join(f"{step.load:g}" for step in waves)
+        yield Finding(
+            "clumped_starts",
+            Severity.WARNING,
+            f"Requests start in waves at {loads} users: they run in step and queue for each other. Vary the answer"
+            " lengths.",
+        )
     for finding in findings(session.stats, _facts(session, lags)):
         if not stepped or finding.key not in OF_ONE_LOAD:
             yield finding

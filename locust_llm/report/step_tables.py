@@ -29,7 +29,8 @@ def table_head(steps: Sequence[StepResult]) -> list[str]:
 
 def table_line(step: StepResult) -> str:
     """One step as a line of the console's table."""
-    return "".join(f"{_shown(column.of(step)):>{_width(column)}}" for column in COLUMNS)
+    probe = f"  probe: answers × {step.output_factor:g}" if step.output_factor != 1 else ""
+    return "".join(f"{_shown(column.of(step)):>{_width(column)}}" for column in COLUMNS) + probe
 
 
 def _width(column: Column) -> int:
@@ -87,6 +88,8 @@ def _log_lines(view: RunView) -> Iterator[str]:
     for step in view.steps:
         tpot = step.tpot_ms.value if step.tpot_ms is not None else None
         notes = [*view.marks, *([step.status.value] if step.status.value != "steady" else [])]
+        notes += [f"probe ×{step.output_factor:g}"] if step.output_factor != 1 else []
+        notes += [f"repeat {step.repeat}"] if step.repeat > 1 else []
         yield line(
             [
                 time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(step.begin_s)),

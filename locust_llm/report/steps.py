@@ -78,6 +78,8 @@ CSV_COLUMNS: Final = (
     Column("preemptions", "server preemptions", "", lambda step: step.server.preemptions if step.server else None),
     Column("prefix_hits", "server prefix hits", "", lambda step: step.server.prefix_hits if step.server else None),
     Column("window_s", "window", "s", lambda step: step.end_s - step.begin_s),
+    Column("output_factor", "answer length asked for", "times", lambda step: step.output_factor),
+    Column("repeat", "repeat", "", lambda step: step.repeat),
     Column("error_labels", "error labels", "", error_labels),
     Column("why", "why", "", lambda step: step.why if step.status.value != "steady" else None),
 )

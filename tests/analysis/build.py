@@ -66,7 +66,7 @@ def step(
         "begin_s": 0.0,
         "end_s": 60.0,
         "throughput": Estimate(rate, ln_error * rate),
-        "requests_per_s": rate / 100.0,
+        "requests_per_s": rate / 100.0 / more.get("output_factor", 1.0),
         "in_flight": Estimate(in_flight if in_flight is not None else load, 0.0),
         "decoding": Estimate(streams, 2 * ln_error * streams),
         "tpot_ms": Estimate(tpot_ms, ln_error * tpot_ms),

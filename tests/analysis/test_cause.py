@@ -171,6 +171,16 @@ def test_a_busy_client(cpu_share: float | None, lag_ms: float | None, reason: st
     assert reason is None or reason in (found or "")
 
 
+def test_a_probe_whose_answers_stayed_as_long_tells_nothing() -> None:
+    """Answers that end by themselves do not care what is asked for."""
+    before, past = step(20.0, 800.0, **SLOTS), step(40.0, 800.0, **SLOTS)
+    probe = step(40.0, 800.0, **SLOTS, output_factor=2.0, requests_per_s=past.requests_per_s / 1.1)
+    cause = find_cause(before, past, past, probe)
+    assert cause.kind is CauseKind.SLOT_OR_KV
+    assert not wants_probe(cause)
+    assert "asked for 2 times the length, answers grew by 1.1 only" in cause.sentence
+
+
 def test_llama_cpp_s_own_queue_tells_slots() -> None:
     """It has no KV figure to tell: a slot's KV is the slot's own."""
     held = ServerLoad(running=4.0, waiting=12.0, engine="llama.cpp")

@@ -8,7 +8,7 @@ from locust_llm.analysis.knee import Step
 from locust_llm.analysis.rate import RateKind, RateStep, RateVerdict
 from locust_llm.analysis.step import Attainment, Status
 from locust_llm.analysis.verdict import Verdict, VerdictKind
-from locust_llm.plugin.plans import RateSweep, Sweep
+from locust_llm.plugin.plans import RateSweep, Repeated, Sweep
 from tests.analysis.build import step
 
 
@@ -51,3 +51,37 @@ def test_the_slo_capacity_of_rates_leads() -> None:
     assert (verdict.slo_capacity_rps, verdict.sustained_rps) == (4.0, 8.0)
     assert verdict.sentence.startswith("SLO capacity: up to 4 requests/s 95 % of the requests meet the SLOs. 8 req")
     assert RateSweep((2.0,), slo_target=0.99).verdict(steps[:1]).slo_capacity_rps is None
+
+
+def test_a_plan_is_run_again_from_its_beginning() -> None:
+    plan = Repeated(Sweep((1, 4)), 2)
+    results = [step(1, 10.0), step(4, 40.0)]
+    assert (plan.repeat, plan.next([])) == (1, Step(1))
+    again = plan.next(results)
+    assert (plan.repeat, again) == (2, Step(1))
+    results.append(step(1, 10.0))
+    following = plan.next(results)
+    assert isinstance(following, Step)
+    assert following.load == 4
+    verdict = plan.next([*results, step(4, 40.0)])
+    assert isinstance(verdict, Verdict)
+    assert verdict.repeats is not None
+    assert verdict.repeats.values == (None, None)
+    assert plan.repeat == 2
+
+
+def test_a_repeat_that_was_cut_off_is_told() -> None:
+    plan = Repeated(Sweep((1, 4)), 3)
+    results = [step(1, 10.0), step(4, 40.0)]
+    plan.next(results)
+    verdict = plan.verdict([*results, step(1, 10.0)])
+    assert not verdict.complete
+    assert verdict.repeats is not None
+    assert (len(verdict.repeats.values), verdict.repeats.wanted) == (2, 3)
+
+
+def test_a_plan_that_is_run_once_speaks_for_itself() -> None:
+    plan = Repeated(Sweep((1,)))
+    verdict = plan.next([step(1, 10.0)])
+    assert verdict == Sweep((1,)).verdict([step(1, 10.0)])
+    assert plan.verdict([]) == verdict

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Final
 
 from locust_llm.measure.catalogue import TTFT
@@ -122,6 +123,15 @@ def schedule_delay(stats: RunStats, facts: RunFacts) -> Finding | None:
     )
 
 
+def waves_of(starts: Sequence[int]) -> float | None:
+    """Variance / mean of the requests started in each second, where it says that they start in waves; else None."""
+    mean = sum(starts) / len(starts) if starts else 0.0
+    if len(starts) < WAVE_MIN_SECONDS or mean < WAVE_MIN_RATE:
+        return None
+    dispersion = sum((begun - mean) ** 2 for begun in starts) / len(starts) / mean
+    return dispersion if dispersion > WAVE_DISPERSION else None
+
+
 def clumped_starts(stats: RunStats, facts: RunFacts) -> Finding | None:
     """Requests start in waves: users run in step."""
     if stats.all_running_s is None:
@@ -130,11 +140,8 @@ def clumped_starts(stats: RunStats, facts: RunFacts) -> Finding | None:
     starts = sorted(
         point.started for point in stats.points() if point.span_s == 1 and stats.all_running_s <= point.second < end - 1
     )
-    mean = sum(starts) / len(starts) if starts else 0.0
-    if len(starts) < WAVE_MIN_SECONDS or mean < WAVE_MIN_RATE:
-        return None
-    dispersion = sum((begun - mean) ** 2 for begun in starts) / len(starts) / mean
-    if dispersion <= WAVE_DISPERSION:
+    dispersion = waves_of(starts)
+    if dispersion is None:
         return None
     quarter = sum(starts[-(len(starts) // 4) :]) / sum(starts)
     return warning(
