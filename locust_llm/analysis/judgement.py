@@ -17,11 +17,11 @@ from typing import Final
 
 import numpy as np
 
-from locust_llm.analysis.backlog import BacklogRule, backlog_slope
 from locust_llm.analysis.batches import batch_edges
 from locust_llm.analysis.gate_figures import Batches, Reading, read
 from locust_llm.analysis.intervals import Interval, NoInterval
-from locust_llm.analysis.run_intervals import in_flight_between, steady_edges, tokens_between
+from locust_llm.analysis.overload import growing
+from locust_llm.analysis.run_intervals import steady_edges, tokens_between
 from locust_llm.analysis.steady import WindowRule, halves
 from locust_llm.analysis.window import MAX_BATCHES
 from locust_llm.measure.gate import Gate
@@ -110,7 +110,9 @@ def judge(stats: RunStats, gates: Sequence[Gate], known: Circumstances) -> Judge
     """Judge every gate of a run that is over."""
     residence = stats.histogram("residence")
     p95_s, median_s = (value / 1e3 if value is not None else None for value in map(residence.percentile, (0.95, 0.5)))
-    overloaded = known.unserved if known.unserved is not None else _growing(stats, known, median_s)
+    overloaded = known.unserved
+    if overloaded is None and known.offered_rps is not None and not known.load_changes:
+        overloaded = growing(stats, known.offered_rps, known.settle_s)
     reason = _spoilt(stats, known)
     if reason is None and overloaded is None and not known.load_changes:
         reason = _drifting(stats, known, p95_s, median_s)
@@ -175,26 +177,4 @@ def _drifting(stats: RunStats, known: Circumstances, p95_s: float | None, median
     return (
         f"the run drifted: {np.mean(first):.4g} output tok/s in the first half of its steady part,"
         f" {np.mean(second):.4g} in the second. Warm up, or run longer"
-    )
-
-
-def _growing(stats: RunStats, known: Circumstances, median_s: float | None) -> str | None:
-    """Whether the requests in flight of open load piled up, by the rule of an open-loop step."""
-    begin_s, end_s = stats.all_running_s, stats.stopped_s
-    if known.offered_rps is None or known.load_changes or begin_s is None or end_s is None or median_s is None:
-        return None
-    rule = BacklogRule()
-    begin_s = math.ceil(begin_s + known.settle_s + rule.settle_residences * median_s)
-    seconds = math.floor(end_s) - begin_s
-    if seconds < rule.least_s:
-        return None
-    in_flight = in_flight_between(stats, np.arange(seconds + 1, dtype=np.float64) + begin_s)
-    slope, later = backlog_slope(in_flight, 1.0), backlog_slope(in_flight[len(in_flight) // 2 :], 1.0)
-    if slope is None or slope.value <= max(rule.overload_errors * slope.error, rule.least_share * known.offered_rps):
-        return None
-    if later is None or later.value <= rule.later_errors * later.error:  # it only fills to its level
-        return None
-    return (
-        f"overloaded: of {known.offered_rps:.3g} requests offered a second, {slope.value:.3g} a second piled up"
-        f" (± {slope.error:.2g}), so that waiting has no limit"
     )

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from locust_llm.analysis.judgement import UNJUDGED_CODE, Circumstances, GateStatus, Judgement, judge
+from locust_llm.analysis.overload import unserved
 from locust_llm.measure.findings import Finding
 from locust_llm.measure.gate import GOODPUT
 from locust_llm.plugin.interrupts import Interrupts
@@ -22,10 +23,6 @@ if TYPE_CHECKING:
 
 CLIENT_LIMITED: Final = ("client_busy", "too_many_streams")
 """Findings that say that the client, not the server, was the bottleneck."""
-
-UNSERVED_SHARE: Final = 0.01
-UNSERVED_LEAST: Final = 5
-"""Open load is overloaded when more than this share of its arrivals, and this many, were dropped or still waited."""
 
 logger = logging.getLogger(__name__)
 
@@ -83,13 +80,7 @@ class Gates:
         load = self.session.open_load
         if not load.active or self.session.is_worker or self.session.brakes.reason is not None:
             return
-        totals = load.totals()
-        unserved = totals["dropped"] + totals["waiting"]
-        if unserved >= UNSERVED_LEAST and unserved > UNSERVED_SHARE * totals["offered"]:
-            self._unserved = (
-                f"overloaded: of {totals['offered']} arrivals offered, {totals['dropped']} were dropped and"
-                f" {totals['waiting']} still waited at the end"
-            )
+        self._unserved = unserved(load.told())
 
     def judge(self, findings: Iterable[Finding]) -> None:
         """The test is over and all its figures are in."""

@@ -12,13 +12,14 @@ second by second: the master knows the process, and each worker tells in which s
 
 from __future__ import annotations
 
-import itertools
+import math
 import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from locust_llm.analysis.overload import OpenTotals
 from locust_llm.plugin.schedule import DROPPED, TAKEN, Schedule
 from locust_llm.plugin.settings import Settings
 from locust_llm.wire.target import ConfigurationError
@@ -60,14 +61,17 @@ class OpenLoad:
         """Arrivals of the running step of rate by the second, counted from its begin, in which they were taken."""
         self._backlogs: dict[str, int] = {}
         self._shares: dict[str, _Share] = {}
+        self._lost: dict[str, _Lost] = {}
         self._lost_before = 0
         self._step: int | None = None
+        self._waited: int | None = None  # at the stop of this process, since nobody takes any after it
         self._started = False
 
     def install(self) -> None:
         """Add the listeners."""
         events = self.environment.events
         events.spawning_complete.add_listener(self._on_spawning_complete)
+        events.test_stopping.add_listener(self._on_test_stopping)
         if self.session.is_worker:
             events.report_to_master.add_listener(self._on_report_to_master)
             self.environment.runner.register_message(SCHEDULE, self._on_schedule)
@@ -79,8 +83,8 @@ class OpenLoad:
         settings = self.session.settings
         self.schedule = Schedule(lambda: len(self.session.listener.running), settings.max_in_flight or None)
         self.counts, self.taken_at = Counter(), Counter()
-        self._backlogs, self._shares, self._started = {}, {}, False
-        self._lost_before, self._step = 0, None
+        self._backlogs, self._shares, self._lost, self._started = {}, {}, {}, False
+        self._lost_before, self._step, self._waited = 0, None, None
 
     def check(self) -> None:
         """Raise ConfigurationError when the schedule cannot be made."""
@@ -108,8 +112,9 @@ class OpenLoad:
 
     @property
     def backlog(self) -> int:
-        """Arrivals that are due and wait for a free user, all processes."""
-        return self.schedule.backlog + sum(self._backlogs.values())
+        """Arrivals that are due and wait for a free user, all processes; after the stop, those that did then."""
+        own = self._waited if self._waited is not None else self.schedule.backlog
+        return own + sum(self._backlogs.values())
 
     def totals(self) -> dict[str, int]:
         """Arrivals offered so far, and of them taken, dropped and still waiting; a lost worker's share is dropped."""
@@ -121,6 +126,22 @@ class OpenLoad:
         taken = self.counts[TAKEN]
         return {"offered": taken + dropped + waiting, "taken": taken, "dropped": dropped, "waiting": waiting}
 
+    def told(self) -> OpenTotals:
+        """The same for the outputs, with what was asked for."""
+        totals, settings = self.totals(), self.session.settings
+        rate_rps = settings.rate or None
+        if settings.shape or settings.arrivals_file or settings.trace:
+            rate_rps = None  # no rate that holds for the whole run
+        return OpenTotals(
+            scheduled=totals["offered"],
+            sent=totals["taken"],
+            dropped=totals["dropped"],
+            waiting=totals["waiting"],
+            rate_rps=rate_rps,
+            settle_s=settings.rate_ramp,
+            stepped=bool(settings.shape),
+        )
+
     # -- the start ---------------------------------------------------------------------------------------------
 
     def _on_spawning_complete(self, user_count: int, **_: Any) -> None:
@@ -128,6 +149,10 @@ class OpenLoad:
             return
         self._started = True
         self._hand_out(_Share(0, 1, time.time() + LEAD_S))
+
+    def _on_test_stopping(self, environment: Any, **_: Any) -> None:
+        if self._waited is None:
+            self._waited = self.schedule.backlog
 
     def _hand_out(self, whole: _Share) -> None:
         """Give every process its share of a schedule."""
@@ -162,7 +187,7 @@ class OpenLoad:
     def pause(self) -> None:
         """End the running schedule: no more arrivals; those that wait are dropped."""
         self._lost_before += sum(self._lost_share(worker) for worker in self.session.lost)
-        self._shares = {}
+        self._shares, self._lost = {}, {}
         if not self.session.is_master:
             self.schedule.pause()
             return
@@ -188,7 +213,7 @@ class OpenLoad:
         if self.active and self.session.run:
             data[REPORT_KEY] = {
                 "run": self.session.run,
-                "backlog": self.schedule.backlog,
+                "backlog": self.backlog,
                 **self.schedule.take_counts(),
                 "step": self._step,
                 "seconds": dict(self.schedule.take_seconds()),
@@ -207,11 +232,29 @@ class OpenLoad:
         share = self._shares.get(worker)
         if share is None:
             return 0
-        begin = self.session.lost[worker] - share.t0_wall_s
+        lost = self._lost.get(worker)
+        if lost is None:
+            mine = stripe(_offsets(self.session.settings, self.session.run, share), share.index, share.count)
+            lost = self._lost[worker] = _Lost(mine, self.session.lost[worker] - share.t0_wall_s)
         stopped = self.session.stopped_wall_s
-        end = (stopped if stopped is not None else time.time()) - share.t0_wall_s
-        mine = stripe(_offsets(self.session.settings, self.session.run, share), share.index, share.count)
-        return sum(offset >= begin for offset in itertools.takewhile(lambda offset: offset < end, mine))
+        return lost.until((stopped if stopped is not None else time.time()) - share.t0_wall_s)
+
+
+class _Lost:
+    """The arrivals of a lost worker, counted on from where they were counted last: outputs ask once a second."""
+
+    def __init__(self, offsets: Iterator[float], begin_s: float) -> None:
+        self._offsets = offsets
+        self._begin_s = begin_s
+        self._next_s = next(offsets, math.inf)
+        self._count = 0
+
+    def until(self, end_s: float) -> int:
+        """How many came from the loss to `end_s`, which only grows."""
+        while self._next_s < end_s:
+            self._count += self._next_s >= self._begin_s
+            self._next_s = next(self._offsets, math.inf)
+        return self._count
 
 
 def _offsets(settings: Settings, run: str, share: _Share | None = None) -> Iterator[float]:

@@ -60,6 +60,7 @@ def view_of(session: Session) -> RunView:
         workload=session.workload.told(),
         origin=session.origin,
         gates=tuple(session.settings.gate),
+        open_load=session.open_load.told() if session.open_load.active else None,
         step_now=session.steps.step_text if session.steps is not None and not session.over else None,
     )
 

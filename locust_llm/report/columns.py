@@ -13,6 +13,7 @@ from locust_llm.measure.catalogue import BY_KEY, DISTRIBUTIONS, E2E, ITL, TPOT, 
 from locust_llm.measure.counts import Counts
 from locust_llm.measure.series import Point
 from locust_llm.measure.summary import SummaryRow, summary, summary_row
+from locust_llm.report import open_load
 from locust_llm.report.digits import Number, short, three
 from locust_llm.report.gates import gates_dict, so_far_dict
 from locust_llm.report.knee_panel import panel
@@ -244,6 +245,7 @@ def live(
         "findings": findings(view),
         "steps": panel(view),
         "gates": gates(view),
+        "open_load": open_load.panel(view),
     }
 
 

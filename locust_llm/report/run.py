@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from locust_llm.analysis.judgement import Judgement
+from locust_llm.analysis.overload import OpenTotals
 from locust_llm.analysis.rate import RateVerdict
 from locust_llm.analysis.step import StepResult
 from locust_llm.analysis.verdict import Verdict
@@ -64,7 +65,7 @@ class RunView:
     httpx, gevent, numpy; `machine` platform, cpus, kernel. Wall times are seconds since 1970, labels only.
     `lost_workers` names the workers whose last figures are missing. `engine_command` restarts the embedded engine.
     `slos` are the limits of each request; `judgement` tells the `gates`: None without any, or before the end.
-    `step_now` is what the running step of a sweep or search waits for, in words.
+    `open_load` is None in closed loop. `step_now` is what the running step of a sweep or search waits for, in words.
     """
 
     stats: RunStats
@@ -93,6 +94,7 @@ class RunView:
     origin: Origin | None = None
     workload: Mapping[str, Any] = field(default_factory=dict)  # the data set and its hash, what targets were found
     gates: tuple[Gate, ...] = ()
+    open_load: OpenTotals | None = None
     step_now: str | None = None
 
     @property
