@@ -12,6 +12,7 @@ COMMANDS = {
     "calibrate": "how true this machine's figures are, and up to how many streams; or what a path to a server is like",
     "report": "print or write the outputs of a finished run from its document",
     "compare": "compare runs with others, from their documents: better, worse, or no difference shown",
+    "rerun": "print the command line that repeats a finished run",
     "verify": "compute a run document's figures again from its records, and compare",
     "options": "list the options that locust_llm adds to `locust`",
 }

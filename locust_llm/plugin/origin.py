@@ -7,12 +7,13 @@ Locust's own parser knows which flag sets each, so the command is made of every 
 from __future__ import annotations
 
 import argparse
-import hashlib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from locust.argument_parser import get_parser
 
+from locust_llm.measure.record import Transit
+from locust_llm.report.files import sha256_of
 from locust_llm.report.origin import InputFile, Origin
 from locust_llm.report.run import MASK, shown_url, without_secrets
 
@@ -24,7 +25,6 @@ OF_PROCESSES: Final = frozenset(("master", "worker", "expect_workers"))
 """What `--processes` sets in the master that it makes."""
 
 FILES: Final = ("locustfile", "llm_prompt_file", "llm_dataset", "llm_arrivals_file", "llm_trace", "llm_ca_cert")
-_BLOCK: Final = 1 << 20
 
 
 def origin_of_session(session: Session) -> Origin:
@@ -38,7 +38,7 @@ def origin_of_session(session: Session) -> Origin:
         files=tuple(_files(options)) if options is not None else (),
         key=_key(session),
         note=session.settings.note,
-        path_ms=_path_ms(targets.reports[0].record.transit if targets.reports and targets.reports[0].record else None),
+        path_ms=_path_ms(targets.reports[0].opened if targets.reports else None),
     )
 
 
@@ -114,18 +114,6 @@ def _files(options: Any) -> Iterator[InputFile]:
                 yield InputFile(f"--{dest.replace('_', '-')}", path, sha256_of(path))
 
 
-def sha256_of(path: str) -> str | None:
-    """The SHA-256 of a file, or None when there is none to be read."""
-    digest = hashlib.sha256()
-    try:
-        with open(path, "rb") as file:
-            while block := file.read(_BLOCK):
-                digest.update(block)
-    except OSError:
-        return None
-    return digest.hexdigest()
-
-
 def _key(session: Session) -> str:
     """Where the key of the first target came from."""
     for host, api in session.targets.pairs():
@@ -133,7 +121,7 @@ def _key(session: Session) -> str:
     return "none"
 
 
-def _path_ms(transit: Any) -> dict[str, float]:
+def _path_ms(transit: Transit | None) -> dict[str, float]:
     """How long the preflight's first connection took to open, by phase."""
     if transit is None:
         return {}

@@ -23,8 +23,8 @@ from locust_llm.report.columns import findings, points_columns
 from locust_llm.report.files import trouble, write_whole
 from locust_llm.report.gates import gates_dict, judgement_of
 from locust_llm.report.open_load import open_load_dict, open_load_of
-from locust_llm.report.phases import phases_dict, phases_of
 from locust_llm.report.origin import origin_dict, origin_of
+from locust_llm.report.phases import phases_dict, phases_of
 from locust_llm.report.rebuild import SUMS, stats_of
 from locust_llm.report.run import ProcessLag, RunView
 from locust_llm.report.server import server_dict

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -40,6 +41,15 @@ def _write(path: str | os.PathLike[str], text: Iterable[str]) -> None:
 def trouble(path: str | os.PathLike[str], error: OSError) -> str:
     """Why a file could not be written or read, in one sentence."""
     return f"{os.fspath(path)}: {error.strerror or error}"
+
+
+def sha256_of(path: str | os.PathLike[str]) -> str | None:
+    """The SHA-256 of a file's content; None when it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
 
 
 def numbered(path: str, test: int) -> str:

@@ -44,7 +44,7 @@ def check(client: LLMClient, like: Call, *, send: bool = True) -> Report:
             report.warnings += result.told.warnings
     finally:
         exam.close()
-    report.record = exam.stream
+    report.record, report.opened = exam.stream, exam.opened
     return report
 
 

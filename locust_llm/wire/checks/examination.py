@@ -22,7 +22,10 @@ HELLO = "Say hello."
 
 @dataclass(slots=True)
 class Report:
-    """What was found of one target: where requests go, the model to ask for, and warnings."""
+    """What was found of one target: where requests go, the model to ask for, and warnings.
+
+    `opened` is the exchange that opened the first connection; None when nothing was sent.
+    """
 
     url: str
     model: str
@@ -30,6 +33,7 @@ class Report:
     record: RequestRecord | None = None
     warnings: list[str] = field(default_factory=list)
     target: Target | None = None
+    opened: Transit | None = None
 
     @property
     def sentence(self) -> str:
@@ -96,6 +100,13 @@ class Examination:
         if self._contact is None:
             self._contact = contact(self.client)
         return self._contact
+
+    @property
+    def opened(self) -> Transit | None:
+        """The exchange that opened the first connection."""
+        if self._contact is not None:
+            return self._contact.transit
+        return self.stream.transit if self.stream is not None else None
 
     def list_models(self) -> tuple[str, ...]:
         """The models that are listed, be it at the other place that the base URL can mean."""
