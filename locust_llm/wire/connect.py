@@ -150,6 +150,8 @@ class TLS:
                 if not part:
                     return b"".join(parts), True
                 parts.append(part)
+                if not (self._incoming.pending or self._object.pending()):
+                    return b"".join(parts), False  # asking once more would raise, which costs as much as a record
         except ssl.SSLWantReadError:
             return b"".join(parts), False
         except ssl.SSLZeroReturnError:
