@@ -15,7 +15,8 @@ VARIABLE = "BENCH_PLAN"
 
 @dataclass(frozen=True)
 class Plan:
-    """`streams` users of `stack` at `url`, started over `ramp_s`; figures of `window_s`, `warm_s` later, into `out`."""
+    """`streams` users of `stack` at `url`, started over `ramp_s`; figures of `window_s`, `warm_s` later, into `out`.
+    `trusted`: PEM file of the authority to trust, for https."""
 
     stack: str
     url: str
@@ -25,6 +26,7 @@ class Plan:
     ramp_s: float
     window_s: float
     warm_s: float = 1.0
+    trusted: str = ""
 
     @classmethod
     def given(cls) -> Plan:

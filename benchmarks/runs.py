@@ -65,7 +65,9 @@ def locust_command(plan: Plan) -> list[str]:
         "-m", "locust", "-f", file, "--headless", "--host", plan.url, "-u", users,
         "-r", users, "--stop-timeout", "10", "--only-summary", "--loglevel", "WARNING", "--exit-code-on-error", "0",
     ]  # fmt: skip
-    return [*command, "--llm-model", "m"] if plan.stack == "ours" else command
+    if plan.stack == "ours":
+        command += ["--llm-model", "m", *(["--llm-ca-cert", plan.trusted] if plan.trusted else [])]
+    return command
 
 
 def run_c(plan: Plan, folder: Path) -> dict[str, Any]:

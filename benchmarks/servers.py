@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -41,13 +42,17 @@ def ahead_of_others() -> None:
         group.write_text(str(NICENESS))
 
 
-def build(name: str, folder: Path) -> Path:
-    """Compile benchmarks/NAME.c; raises NoCompiler."""
+def build(name: str, folder: Path, *, tls: bool = False) -> Path:
+    """Compile benchmarks/NAME.c, with OpenSSL for `tls`; raises NoCompiler."""
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None or sys.platform != "linux":
         raise NoCompiler(f"{name}.c needs a C compiler and Linux")
     program = folder / name
-    subprocess.run([compiler, "-O2", "-o", str(program), str(HERE / f"{name}.c")], check=True)
+    command = [compiler, "-O2", "-o", str(program), str(HERE / f"{name}.c")]
+    if tls:
+        command += ["-DWITH_TLS", "-lssl", "-lcrypto"]
+    if subprocess.run(command).returncode:
+        raise NoCompiler(f"{name}.c does not compile here{'; TLS needs OpenSSL with its headers' if tls else ''}")
     return program
 
 
@@ -65,12 +70,26 @@ def running(command: Sequence[str], core: int) -> Iterator[str]:
 
 
 @contextmanager
-def truth_server(core: int, *, bursts: bool) -> Iterator[str]:
-    """The C server: 100 ms to the first token, 20 ms between tokens; in steps of all streams with `bursts`."""
+def truth_server(core: int, *, bursts: bool, certificate: Path | None = None) -> Iterator[str]:
+    """The C server: 100 ms to the first token, 20 ms between tokens; in steps of all streams with `bursts`, through
+    TLS with a `certificate` (a PEM file that holds its key, too)."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [str(build("truth_server", Path(folder))), "-t", str(TTFT_MS * 1000), "-i", str(ITL_MS * 1000)]
-        with running([*command, "-b"] if bursts else command, core) as url:
+        program = build("truth_server", Path(folder), tls=certificate is not None)
+        command = [str(program), "-t", str(TTFT_MS * 1000), "-i", str(ITL_MS * 1000)]
+        command += ["-b"] * bursts + (["-c", str(certificate)] if certificate is not None else [])
+        with running(command, core) as url:
             yield url
+
+
+def make_certificates(folder: Path) -> tuple[Path, Path]:
+    """(what a client has to trust, the server's certificate and key), for the loopback address; needs trustme."""
+    import trustme
+
+    authority = trustme.CA()
+    trusted, own = folder / "authority.pem", folder / "server.pem"
+    authority.cert_pem.write_to_path(str(trusted))
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(str(own))
+    return trusted, own
 
 
 @contextmanager
@@ -83,6 +102,7 @@ def embedded_engine(core: int) -> Iterator[str]:
 
 def truth_stats(url: str) -> dict[str, Any]:
     """What the C server really sent."""
-    with urlopen(f"{url}/stats", timeout=10) as answer:
+    context = ssl._create_unverified_context() if url.startswith("https") else None  # it is ours, on loopback
+    with urlopen(f"{url}/stats", timeout=10, context=context) as answer:
         stats: dict[str, Any] = json.load(answer)
     return stats

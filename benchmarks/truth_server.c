@@ -2,6 +2,7 @@
 //
 //     gcc -O2 -o truth_server truth_server.c
 //     ./truth_server [-p PORT] [-t TTFT_US] [-i ITL_US] [-b]
+//     gcc -O2 -DWITH_TLS -o truth_server truth_server.c -lssl -lcrypto      # with [-c CERTIFICATE_AND_KEY.pem]
 //
 // Prints "READY http://127.0.0.1:PORT" and ends with its standard input. Every answer has exactly max_tokens tokens
 // (128 unless asked): the first TTFT_US after the request was read, the others ITL_US apart on a fixed schedule. With
@@ -11,6 +12,8 @@
 //
 // GET /stats gives what was really sent since the last GET /reset: counts, TTFT and ITL (10 us bins), lateness against
 // the schedule, and the server's own CPU time.
+//
+// With -c all of it goes through TLS: the time in a token is then that before SSL_write, which encrypts and sends.
 //
 // Theory of operation. One thread, one epoll for all sockets, one heap of streams ordered by when their next token is
 // due; epoll_pwait2 sleeps until the first of them, to the microsecond. A client that does not read makes its stream's
@@ -31,6 +34,10 @@
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef WITH_TLS
+#include <openssl/ssl.h>
+static SSL_CTX *tls;
+#endif
 
 typedef uint64_t ns_t;
 
@@ -40,6 +47,9 @@ typedef struct {
 } buffer;
 
 typedef struct {
+#ifdef WITH_TLS
+  SSL *ssl;
+#endif
   int fd;
   buffer in, out;
   size_t flushed;  // bytes of `out` that have been sent
@@ -189,6 +199,31 @@ static void print_stats(char *out) {
   strcpy(out, "}\n");
 }
 
+// -- bytes: as send() and recv(), through TLS where that is asked for ------------------------------------------------
+
+#ifdef WITH_TLS
+static ssize_t tls_result(connection *c, int done) {
+  if (done > 0) return done;
+  int error = SSL_get_error(c->ssl, done);
+  errno = error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE ? EAGAIN : ECONNRESET;
+  return error == SSL_ERROR_ZERO_RETURN ? 0 : -1;
+}
+#endif
+
+static ssize_t send_bytes(connection *c, const char *data, size_t size) {
+#ifdef WITH_TLS
+  if (c->ssl) return tls_result(c, SSL_write(c->ssl, data, size));
+#endif
+  return send(c->fd, data, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static ssize_t receive_bytes(connection *c, char *data, size_t size) {
+#ifdef WITH_TLS
+  if (c->ssl) return tls_result(c, SSL_read(c->ssl, data, size));
+#endif
+  return recv(c->fd, data, size, MSG_DONTWAIT);
+}
+
 // -- sending -----------------------------------------------------------------------------------------------------------
 
 static void watch(connection *c, int for_room) {
@@ -199,7 +234,7 @@ static void watch(connection *c, int for_room) {
 // Whether the connection still lives.
 static int flush(connection *c) {
   while (c->flushed < c->out.size) {
-    ssize_t sent = send(c->fd, c->out.data + c->flushed, c->out.size - c->flushed, MSG_NOSIGNAL | MSG_DONTWAIT);
+    ssize_t sent = send_bytes(c, c->out.data + c->flushed, c->out.size - c->flushed);
     if (sent < 0) return errno == EAGAIN;
     c->flushed += sent;
   }
@@ -211,7 +246,7 @@ static int flush(connection *c) {
 static int transmit(connection *c, const char *data, size_t size) {
   ssize_t sent = 0;
   if (!c->out.size) {
-    sent = send(c->fd, data, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+    sent = send_bytes(c, data, size);
     if (sent < 0 && errno != EAGAIN) return 0;
     if (sent == (ssize_t)size) return 1;
     if (sent < 0) sent = 0;
@@ -374,7 +409,7 @@ static int serve_all(connection *c) {
 static int receive(connection *c) {
   for (;;) {
     reserve(&c->in, 16384);
-    ssize_t got = recv(c->fd, c->in.data + c->in.size, c->in.capacity - c->in.size - 1, MSG_DONTWAIT);
+    ssize_t got = receive_bytes(c, c->in.data + c->in.size, c->in.capacity - c->in.size - 1);
     if (got <= 0) return got < 0 && errno == EAGAIN ? serve_all(c) : 0;
     c->in.size += got;
   }
@@ -384,6 +419,9 @@ static int receive(connection *c) {
 
 static void drop(connection *c) {
   heap_remove(c);
+#ifdef WITH_TLS
+  SSL_free(c->ssl);
+#endif
   close(c->fd);
   free(c->in.data);
   free(c->out.data);
@@ -398,6 +436,10 @@ static void accept_all(int listener) {
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     c->fd = fd;
     c->place = -1;
+#ifdef WITH_TLS
+    if (tls && (!(c->ssl = SSL_new(tls)) || !SSL_set_fd(c->ssl, fd))) abort();
+    if (tls) SSL_set_accept_state(c->ssl);
+#endif
     accepted++;
     struct epoll_event e = {.events = EPOLLIN, .data.ptr = c};
     epoll_ctl(poller, EPOLL_CTL_ADD, fd, &e);
@@ -413,7 +455,11 @@ static int listen_on(int port) {
     perror("truth_server");
     exit(1);
   }
-  printf("READY http://127.0.0.1:%d\n", ntohs(address.sin_port));
+  const char *scheme = "http";
+#ifdef WITH_TLS
+  if (tls) scheme = "https";
+#endif
+  printf("READY %s://127.0.0.1:%d\n", scheme, ntohs(address.sin_port));
   fflush(stdout);
   return fd;
 }
@@ -461,13 +507,28 @@ static void run(int listener) {
   }
 }
 
+#ifdef WITH_TLS
+static void use_certificate(const char *file) {
+  tls = SSL_CTX_new(TLS_server_method());
+  if (!tls || SSL_CTX_use_certificate_chain_file(tls, file) != 1 ||
+      SSL_CTX_use_PrivateKey_file(tls, file, SSL_FILETYPE_PEM) != 1) {
+    fprintf(stderr, "truth_server: %s holds no certificate and key\n", file);
+    exit(1);
+  }
+  SSL_CTX_set_mode(tls, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+}
+#endif
+
 int main(int argc, char **argv) {
   int option, port = 0;
-  while ((option = getopt(argc, argv, "p:t:i:b")) != -1) {
+  while ((option = getopt(argc, argv, "p:t:i:bc:")) != -1) {
     if (option == 'p') port = atoi(optarg);
     else if (option == 't') ttft_ns = atol(optarg) * 1000ull;
     else if (option == 'i') itl_ns = atol(optarg) * 1000ull;
     else if (option == 'b') bursts = 1;
+#ifdef WITH_TLS
+    else if (option == 'c') use_certificate(optarg);
+#endif
     else return 2;
   }
   signal(SIGPIPE, SIG_IGN);
