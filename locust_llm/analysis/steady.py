@@ -107,7 +107,7 @@ class SteadyWindow:
         if self._done is not None:
             return self._done
         overdue = now_s - self.begun_s >= self.rule.max_s
-        state = self._judge()
+        state = self._judge(overdue=overdue)
         if overdue and state.phase is not Phase.DONE:
             enough = state.half_width is not None and self._enough(state.outcomes, state.batches)
             state = replace(state, phase=Phase.DONE, status=Status.NOISY if enough else Status.TOO_SHORT)
@@ -134,7 +134,7 @@ class SteadyWindow:
 
     # -- judging -------------------------------------------------------------------------------------------------
 
-    def _judge(self) -> WindowState:
+    def _judge(self, *, overdue: bool = False) -> WindowState:
         end_s = self.seconds.end_s
         if self._begin_s is None:
             self._begin_s = self._opens_s()
@@ -152,7 +152,7 @@ class SteadyWindow:
         rates, _ = throughput(self.outcomes.rows, self.seconds, edges)
         width = half_width(rates)
         state = WindowState(Phase.MEASURING, None, begin_s, end_s, counted, int((end_s - begin_s) / least_s), width)
-        wanting = self._wanting(state, success, edges)
+        wanting = self._wanting(state, success, edges, overdue=overdue)
         return replace(state, wanting=wanting) if wanting is not None else self._close(state, rates)
 
     def _opens_s(self) -> float | None:
@@ -168,8 +168,11 @@ class SteadyWindow:
     def _enough(self, outcomes: int, batches: int) -> bool:
         return outcomes >= self.rule.outcomes_per_user * self.users and batches >= self.rule.batches
 
-    def _wanting(self, state: WindowState, success: NDArray[Any], edges: Floats) -> str | None:
-        """What is missing before the window may close, in words; None when nothing is."""
+    def _wanting(self, state: WindowState, success: NDArray[Any], edges: Floats, *, overdue: bool) -> str | None:
+        """What is missing before the window may close, in words; None when nothing is.
+
+        When the time is up a window that is only too short for intervals closes: they say themselves that they lack.
+        """
         rule = self.rule
         assert state.begin_s is not None
         assert state.end_s is not None
@@ -182,7 +185,7 @@ class SteadyWindow:
                 self._next_look_s = LOOK_GROWTH * length_s
             reached = f"± {100 * state.half_width:.1f} %" if state.half_width is not None else "unknown"
             return f"throughput known to {reached}, not ± {100 * rule.half_width:g} %"
-        if rule.interval:
+        if rule.interval and not overdue:
             edges_or_none = interval_edges(state.begin_s, state.end_s, nearest_rank(residences(success), 0.95))
             if isinstance(edges_or_none, NoInterval):
                 return edges_or_none.reason

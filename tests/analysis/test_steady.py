@@ -190,3 +190,11 @@ def test_half_width() -> None:
     assert half_width(np.array([100.0])) is None
     assert half_width(np.zeros(8)) == 0.0
     assert half_width(np.array([99.0, 101.0] * 4)) == pytest.approx(2.3646 * 1.069 / 8**0.5 / 100, rel=0.01)
+
+
+def test_a_window_too_short_for_intervals_is_steady_all_the_same() -> None:
+    """Its throughput is known well enough; that the interval is missing is told by the interval."""
+    step = Step(2, 4.0, lambda _: 100.0, WindowRule(interval=True, max_s=60.0)).run()
+    assert step.now_s == 60
+    result = step.window.result(Asked(2.0))
+    assert (result.status, result.why) == (Status.STEADY, None)
