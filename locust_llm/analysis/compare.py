@@ -95,9 +95,19 @@ class Comparison:
         return Verdict.SAME if found else Verdict.UNKNOWN
 
 
-def compare(base: Sequence[Run], run: Sequence[Run], judged: Sequence[Subject], rules: Rules) -> Comparison:
-    """Compare two sides of at least one run each; the order of a side's runs does not matter."""
-    subjects = list(every(judged))
+def compare(
+    base: Sequence[Run],
+    run: Sequence[Run],
+    judged: Sequence[Subject],
+    rules: Rules,
+    *,
+    shown: Sequence[Subject] | None = None,
+) -> Comparison:
+    """Compare two sides of at least one run each; the order of a side's runs does not matter.
+
+    `shown`: the figures of the table beside those that are judged; None: all that some run has.
+    """
+    subjects = list(dict.fromkeys([*judged, *(every() if shown is None else shown)]))
     readers = [
         [RunReader(each.stats, steady=each.steady, settle_s=each.settle_s) for each in side] for side in (base, run)
     ]

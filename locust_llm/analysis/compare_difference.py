@@ -70,7 +70,7 @@ class Difference:
 
 def difference(subject: Subject, base: Sequence[Reading], run: Sequence[Reading], *, stored: bool) -> Difference:
     """The difference in one figure. `stored`: the base is a stored baseline."""
-    weak = next((reading.weak for reading in (*base, *run) if reading.weak is not None), None)
+    weak = min((reading.weak for reading in (*base, *run) if reading.weak is not None), default=None)
     scale = _SHARE if subject.is_share else _RATIO
     found = Difference(
         base=_mean(scale, base),

@@ -9,7 +9,7 @@ The words are those of a gate without its limit (see `measure.gate`); `goodput%`
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -32,7 +32,9 @@ _WORDS: Final = {
 
 _CALLED: Final = {key: word for word, key in _WORDS.items()}
 _FIGURES: Final[dict[str, Figure]] = {figure.key: figure for figure in FIGURES}
-_SUBJECT: Final = re.compile(r"\s*(?P<metric>[A-Za-z_]+%?)\s*(?::\s*p(?P<percentile>[0-9]+(?:\.[0-9]+)?)\s*)?$")
+_SUBJECT: Final = re.compile(
+    r"\s*(?P<metric>[A-Za-z_][A-Za-z0-9_]*%?)\s*(?::\s*p(?P<percentile>[0-9]+(?:\.[0-9]+)?)\s*)?$"
+)
 
 PERCENTILES: Final = (50.0, 95.0, 99.0)
 """Those of every distribution in the table."""
@@ -132,8 +134,7 @@ def of_gate(gate: Gate) -> Subject:
     return Subject(_WORDS[word], None, gate.name)
 
 
-def every(judged: Iterable[Subject]) -> Iterator[Subject]:
-    """All that a table shows: those that are judged first, then the rest of all requests, in the catalogue's order."""
-    rest = [Subject(metric.key, percentile) for metric in DISTRIBUTIONS for percentile in PERCENTILES]
-    rest += [Subject(figure.key) for figure in FIGURES if figure.kind is not Kind.COUNT]
-    return iter(dict.fromkeys([*judged, *rest]))
+def every() -> Iterator[Subject]:
+    """All that a table shows of all requests, in the catalogue's order."""
+    yield from (Subject(metric.key, percentile) for metric in DISTRIBUTIONS for percentile in PERCENTILES)
+    yield from (Subject(figure.key) for figure in FIGURES if figure.kind is not Kind.COUNT)
