@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from locust_llm.analysis.compare import Rules, Verdict
@@ -42,13 +42,14 @@ def run(arguments: Sequence[str]) -> int:
     except DocumentError as error:
         sys.stderr.write(f"locust-llm compare: {error}\n")
         return MISTAKE_CODE
-    if given.markdown != "-" and given.json != "-":
+    if "-" not in (given.json, given.markdown, given.html):
         print(comparison_text(compared))
-    try:
-        _write(given, compared)
-    except OSError as error:
-        sys.stderr.write(f"locust-llm compare: {trouble(error.filename or 'an output', error)}\n")
-        return MISTAKE_CODE
+    for file, text in ((given.json, _json), (given.markdown, comparison_markdown), (given.html, comparison_html)):
+        try:
+            _write(file, text, compared)
+        except OSError as error:
+            sys.stderr.write(f"locust-llm compare: {trouble(file, error)}.\n")
+            return MISTAKE_CODE
     verdict = compared.comparison.verdict
     return _CODES[verdict] if verdict in [_FAIL_ON[each] for each in given.fail_on or ()] else 0
 
@@ -57,6 +58,8 @@ def _given(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argpars
     """The options, and the documents as `base` and `run`. Options may stand on both sides of the `--`."""
     if "--" in arguments:
         border = list(arguments).index("--")
+        if "--" in arguments[border + 1 :]:
+            parser.error("-- stands there twice: it parts the documents of the base from those of the run")
         given = parser.parse_intermixed_args(arguments[:border])
         base, given.documents = given.documents, None
         parser.parse_intermixed_args(arguments[border + 1 :], given)
@@ -111,7 +114,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--json", metavar="FILE", help="write the comparison as JSON ('-': print it instead)")
     parser.add_argument("--markdown", metavar="FILE", help="write it as Markdown ('-': print it instead)")
-    parser.add_argument("--html", metavar="FILE", help="write a self-contained page with charts")
+    parser.add_argument(
+        "--html", metavar="FILE", help="write a self-contained page with charts ('-': print it instead)"
+    )
     return parser
 
 
@@ -129,13 +134,12 @@ def _share(text: str) -> float:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def _write(given: argparse.Namespace, compared: Compared) -> None:
+def _write(file: str | None, text: Callable[[Compared], str], compared: Compared) -> None:
     """Raises OSError."""
-    for file, told in ((given.json, _json), (given.markdown, comparison_markdown), (given.html, comparison_html)):
-        if file == "-" and told is not comparison_html:
-            print(told(compared), end="")
-        elif file:
-            write_whole(file, [told(compared)])
+    if file == "-":
+        print(text(compared), end="")
+    elif file:
+        write_whole(file, [text(compared)])
 
 
 def _json(compared: Compared) -> str:

@@ -149,9 +149,10 @@ def _spoilt(file: str, content: Mapping[str, Any]) -> str | None:
 def _refuse_twins(side: Sequence[Told]) -> None:
     seen: dict[tuple[Any, ...], str] = {}
     for each in side:
-        other = seen.setdefault(each.identity, each.file)
-        if other is not each.file:
-            raise DocumentError(f"{each.file} is the same run as {other}: a run counts once.")
+        if each.identity in seen:
+            raise DocumentError(f"{each.file} is the same run as {seen[each.identity]}: a run counts once.")
+        if any(part is not None for part in each.identity):
+            seen[each.identity] = each.file
 
 
 def _age(told: Told) -> tuple[float, str]:

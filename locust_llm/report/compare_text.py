@@ -34,7 +34,8 @@ def _text(compared: Compared) -> Iterator[str]:
     title = max(len(line.title) for line in (*judged, *rest)) if judged or rest else 0
     widths = [max([len(head), *(len(line.cells[i]) for line in (*judged, *rest))]) for i, head in enumerate(HEADS)]
     yield _row("", HEADS, title, widths)
-    yield from (_judged(line, title, widths) for line in judged)
+    for line in judged:
+        yield from _judged(line, title, widths)
     if judged and rest:
         yield "-" * (4 + title + sum(widths) + 3 * len(widths))
     yield from (_row(line.title, line.cells, title, widths) for line in rest)
@@ -43,10 +44,12 @@ def _text(compared: Compared) -> Iterator[str]:
         yield from textwrap.wrap(note, WIDTH)
 
 
-def _judged(line: Line, title: int, widths: Sequence[int]) -> str:
+def _judged(line: Line, title: int, widths: Sequence[int]) -> Iterator[str]:
     assert line.verdict is not None
     verdict = line.verdict.upper() if line.verdict is Verdict.WORSE else line.verdict.value
-    return f"{_row(line.title, line.cells, title, widths)}   {verdict}" + (f": {line.reason}" if line.reason else "")
+    yield f"{_row(line.title, line.cells, title, widths)}   {verdict}"
+    if line.reason:
+        yield f"      {line.reason}"
 
 
 def _row(name: str, cells: Sequence[str], title: int, widths: Sequence[int]) -> str:
@@ -54,5 +57,6 @@ def _row(name: str, cells: Sequence[str], title: int, widths: Sequence[int]) -> 
 
 
 def _entry(label: str, text: str) -> Iterator[str]:
-    for place, part in enumerate(textwrap.wrap(text, WIDTH - _LABEL, break_on_hyphens=False) or [""]):
+    plain = "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))
+    for place, part in enumerate(textwrap.wrap(plain, WIDTH - _LABEL, break_on_hyphens=False) or [""]):
         yield f"{label if place == 0 else '':<{_LABEL}}{part}"
