@@ -70,7 +70,8 @@ class Master:
             self.runner.send_message(
                 CHECK, {"run": self.session.run, "hosts": self.session.targets.hosts(), "options": ours}, client_id
             )
-        deadline = time.monotonic() + (self.session.settings.connect_timeout or MARGIN_S) + MARGIN_S
+        patience_s = (self.session.settings.connect_timeout or MARGIN_S) + self.session.workload.reading_s
+        deadline = time.monotonic() + patience_s + MARGIN_S
         while (asked & self._present()) - self._checked.keys() and time.monotonic() < deadline:
             gevent.sleep(POLL_S)
         for client_id, trouble in self._checked.items():

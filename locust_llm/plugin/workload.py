@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+SLOW_BYTES_PER_S = 20e6
 BEFORE_TEST = -1
 """The process number of requests before a test, so that none of the test's repeats one of them."""
 
@@ -104,6 +105,11 @@ class Workload:
         """Leave in Locust's options, which it sends to the workers, what was settled and found."""
         options.llm_fits = json.dumps({aim: fit.to_dict() for aim, fit in self.fits.items()})
         options.llm_dataset_sha256 = self._dataset.sha256 if self._dataset is not None else ""
+
+    @property
+    def reading_s(self) -> float:
+        """How long a slow worker may take to read the data set through."""
+        return self._dataset.size / SLOW_BYTES_PER_S if self._dataset is not None else 0.0
 
     def divide(self, workers: Iterable[str]) -> None:
         """On a master: the workers among which the requests of a file are dealt out."""

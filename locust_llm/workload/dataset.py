@@ -49,6 +49,7 @@ class Dataset:
         try:
             self._file = os.open(path, os.O_RDONLY)
             self.close = weakref.finalize(self, os.close, self._file)
+            self.size = os.fstat(self._file).st_size
             head = os.pread(self._file, 4096, 0)
             self.format = _detected(head, path) if format_ == "auto" else format_
             is_array = self.format == "sharegpt" and head.lstrip()[:1] == b"["

@@ -56,6 +56,7 @@ class Cluster:
         monkeypatch.setattr(master_room, "gevent", self.timeline)
         self.sent: list[tuple[str, str, Any]] = []
         self.merged: list[tuple[str, Any]] = []
+        self.divided: list[set[str]] = []
         self.clients = WorkerNodes()
         for name in workers:
             self.clients[name] = WorkerNode(name, "running")
@@ -74,6 +75,7 @@ class Cluster:
             lost={},
             simulated=False,
             targets=SimpleNamespace(hosts=lambda: ["http://h"]),
+            workload=SimpleNamespace(divide=self.divided.append, reading_s=0.0),
             settings=SimpleNamespace(connect_timeout=10.0),
             listener=SimpleNamespace(merge=lambda name, report: self.merged.append((name, report["stats"]))),
         )
@@ -114,6 +116,7 @@ def test_every_worker_checks_with_our_options(monkeypatch: pytest.MonkeyPatch) -
     ours = {"llm_model": "m", "llm_header": ["A: b"]}
     assert cluster.sent[0][2] == {"run": "run1", "hosts": ["http://h"], "options": ours}
     assert 2 <= cluster.timeline.now_s < 2.1
+    assert cluster.divided == [set(cluster.clients)]
 
 
 def test_a_worker_that_is_not_able_stops_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
