@@ -29,8 +29,8 @@ from locust_llm.wire.curl import curl_line
 from locust_llm.wire.target import SIM, ConfigurationError, environment_value
 
 SCHEMA: Final = "locust_llm.doctor/1"
-TOKENS: Final = 16
-"""An answer's length here, unless --llm-max-tokens is given: every event of the stream is printed."""
+DEFAULTS: Final[dict[str, int | float]] = {"--llm-max-tokens": 16, "--llm-timeout": 120.0}
+"""Where a test's defaults do not suit: every event of the stream is printed, and nobody waits for ten minutes."""
 
 FLAGS: Final = (
     *("--llm-api", "--llm-model", "--llm-api-key-env", "--llm-header", "--llm-extra-body", "--llm-max-tokens"),
@@ -183,7 +183,7 @@ def _add(parser: argparse.ArgumentParser, option: Option) -> None:
     if option.kind is bool:
         parser.add_argument(option.flag, action="store_true", default=variable.strip().lower() in TRUTHS, help=text)
         return
-    default = TOKENS if option.flag == "--llm-max-tokens" else option.default
+    default = DEFAULTS.get(option.flag, option.default)
 
     def read(typed: str) -> Any:
         try:

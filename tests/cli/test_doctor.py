@@ -20,7 +20,7 @@ import pytest
 from locust_llm.cli import main
 from tests.cli.golden import assert_golden
 from tests.engine.llama import API_KEY, Llama
-from tests.replay import DONE, ROLE, STOP, C, Exchange, Replay, Script, U, answer, stream
+from tests.replay import DONE, ROLE, STOP, C, End, Exchange, Replay, Script, U, answer, stream
 from tests.service import Service, clean_environment, free_port
 from tests.wire.certificates import Authority
 from tests.wire.fronts import TlsFront
@@ -110,6 +110,8 @@ CASES = [
     Case("redirect", serve(*[answer("301 Moved Permanently", b"", location="https://h/v1/chat/completions")] * 2)),
     Case("server-error", serve(*[refusal("503 Service Unavailable", "Loading model")] * 2)),
     Case("stream-refused", serve(whole(), refusal("400 Bad Request", "streaming is not supported"))),
+    Case("no-answer", serve(Script((), End.HOLD), Script((), End.HOLD), Script((), End.HOLD)),
+         args=["--llm-connect-timeout", "0.5", "--llm-timeout", "0.5"]),
     Case("not-an-option-value", serve(whole(), GOOD), args=["--llm-extra-body", "{"]),
 ]  # fmt: skip
 

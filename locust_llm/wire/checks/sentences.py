@@ -36,7 +36,7 @@ def diagnose(record: RequestRecord, exam: Examination) -> str:
         if record.transit.sent_ns is None:
             return unreachable(exam.client, error, record.detail)
         if error in (failures.STALL, failures.TIMEOUT):
-            return f"{where} did not answer ({error}): look after the server, or allow more time"
+            return f"{where} did not answer ({error}): look after the server, or allow more time (--llm-timeout)"
         return f"cannot reach {where}: {error}{detail}; check --host, that the server runs, and --llm-proxy"
     if status in (401, 403):
         config = exam.client.config
