@@ -7,11 +7,17 @@ from typing import Any, Final
 
 from locust_llm.measure import metrics
 from locust_llm.measure.record import Outcome, RequestRecord, TokenSource
+from locust_llm.measure.tokens import LocalCount, overbilled
 
 TALLY_LIMIT: Final = 64
 """Labels kept apart in one tally; what comes after is counted as `OTHER`, so that memory is bounded."""
 
 OTHER: Final = "(other)"
+
+AUDIT_LIMIT: Final = 0.02
+"""Differences between billed and counted tokens up to this are none."""
+
+AUDIT_EXAMPLES: Final = 5
 
 
 @dataclass(slots=True)
@@ -70,6 +76,12 @@ class Counts:
     drained_input_tokens: int = 0
     drained_succeeded: int = 0
 
+    audited: int = 0  # successes whose usage could be compared with a count of our own (see `tokens`) …
+    audit_usage_tokens: int = 0  # … and their output tokens as billed …
+    audit_local_tokens: int = 0  # … and as counted
+    audit_off: int = 0  # of these, answers that differ by more than AUDIT_LIMIT and two tokens
+    impossible_usage: int = 0  # more cached than input tokens, or more reasoning than output tokens
+
     slo_met: int = 0  # successes that meet every SLO …
     slo_missed: int = 0  # … failures, successes that miss one, and cancelled ones that had missed one
     slo_unjudged: int = 0  # successes without any metric that an SLO is on
@@ -80,6 +92,8 @@ class Counts:
     token_sources: dict[str, int] = field(default_factory=dict)
     models: dict[str, int] = field(default_factory=dict)
     clocks: dict[str, int] = field(default_factory=dict)
+    audit_sources: dict[str, int] = field(default_factory=dict)
+    audit_examples: dict[str, int] = field(default_factory=dict)
 
     @property
     def in_flight(self) -> int:
@@ -178,6 +192,28 @@ def count(counts: Counts, record: RequestRecord) -> None:
         else:
             counts.connections_new += 1
         tally(counts.clocks, transit.clock)
+
+
+def count_audit(counts: Counts, record: RequestRecord, local: LocalCount | None) -> None:
+    """Count what the billing audit says of one request that succeeded; `local`: our own count, where there is one."""
+    usage = record.usage
+    if _more(usage.cached_tokens, usage.input_tokens) or _more(usage.reasoning_tokens, usage.output_tokens):
+        counts.impossible_usage += 1
+    if local is None or usage.output_tokens is None:
+        return
+    difference = overbilled(record, local)
+    counts.audited += 1
+    counts.audit_usage_tokens += local.tokens + difference
+    counts.audit_local_tokens += local.tokens
+    tally(counts.audit_sources, local.source.value)
+    if abs(difference) > max(AUDIT_LIMIT * local.tokens, 2):
+        counts.audit_off += 1
+        if len(counts.audit_examples) < AUDIT_EXAMPLES:
+            tally(counts.audit_examples, f"billed {usage.output_tokens}, counted {local.tokens}")
+
+
+def _more(part: int | None, whole: int | None) -> bool:
+    return part is not None and whole is not None and part > whole
 
 
 def count_slo(counts: Counts, record: RequestRecord, met: bool | None, *, drained: bool) -> None:

@@ -79,7 +79,8 @@ class RequestRecord:
     """One request. Times in ns on the monotonic clock; see the module's docstring.
 
     `event_ns` holds the arrival of every output event in order; `event_choice` (parallel) the choice each belongs to,
-    or None when there was only one; `event_tokens` (parallel) the tokens each carried, where the server told.
+    or None when there was only one; `event_tokens` (parallel) the tokens each carried, where the server told, and
+    `event_source` how: by a usage in each event, or by logprobs or token ids.
     `stream_asked`: whether the request asked for a stream; `streamed`: whether its events tell when tokens came.
     `first_visible_ns` is the first event a reader could see (text, tool call, refusal, audio; not reasoning).
     """
@@ -107,6 +108,7 @@ class RequestRecord:
     event_ns: array[int] = field(default_factory=lambda: array("q"))
     event_choice: array[int] | None = None
     event_tokens: array[int] | None = None
+    event_source: TokenSource | None = None
     first_visible_ns: int | None = None
 
     text: str = ""

@@ -26,15 +26,16 @@ from locust_llm.measure import metrics, slo
 from locust_llm.measure.arrivals import SECOND_NS
 from locust_llm.measure.blocks import Block, Blocks
 from locust_llm.measure.catalogue import BY_KEY
-from locust_llm.measure.counts import Counts, count, count_slo
+from locust_llm.measure.counts import Counts, count, count_audit, count_slo
 from locust_llm.measure.histogram import Histogram
 from locust_llm.measure.live import Live
 from locust_llm.measure.name_stats import NameStats
 from locust_llm.measure.probe_log import ProbeLog
-from locust_llm.measure.record import RequestRecord
+from locust_llm.measure.record import Outcome, RequestRecord
 from locust_llm.measure.series import Point, Series
 from locust_llm.measure.smoothness import STALL_MS
 from locust_llm.measure.timeline import Timeline
+from locust_llm.measure.tokens import Counter, local_count
 
 LOCAL_LAG_S: Final = 2
 """Seconds after which a second's figures are complete when the requests run in this process."""
@@ -50,6 +51,7 @@ class RunStats:
     `slos`: the limits that each request has to meet. `apart`: request names that get blocks of their own (see `blocks`)
     beside those of all; a day's worth of them is a few hundred kilobytes a name. `probing`: keep `probe`, a few numbers
     of each request (see `probe_log`). `stall_ms`: a longer gap is a stall (see `smoothness`).
+    `counter`: counts an answer's tokens for the billing audit (see `tokens`).
     `first_sent_s`, `stopped_s`, `all_running_s`: wall-clock seconds of the run's marks, None until they happen.
     """
 
@@ -63,6 +65,7 @@ class RunStats:
         apart: Iterable[str] = (),
         probing: bool = False,
         stall_ms: float = STALL_MS,
+        counter: Counter | None = None,
     ) -> None:
         self.slos = tuple(slos)
         self.min_tokens = min_tokens
@@ -75,6 +78,7 @@ class RunStats:
         self.probe = ProbeLog()
         self._probing = probing
         self.stall_ms = stall_ms
+        self._counter = counter
         self._live = Live(offset_ns)
         self._names: dict[str, NameStats] = {}
         self._apart = frozenset(apart)
@@ -108,6 +112,8 @@ class RunStats:
             name.counts.warmup_ended += 1
             return
         count(name.counts, record)
+        if record.outcome is Outcome.SUCCESS:
+            count_audit(name.counts, record, local_count(record, self._counter))
         met = slo.met(record, self.slos)
         if self.slos:
             drained = self._live.stop_ns is not None and record.ended_ns >= self._live.stop_ns

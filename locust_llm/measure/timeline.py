@@ -213,6 +213,7 @@ class Timeline:
             event_ns=self.event_ns,
             event_choice=self.event_choice if any(self.event_choice) else None,
             event_tokens=self.event_tokens if self.tokens_known is not None else None,
+            event_source=self.tokens_known,
             first_visible_ns=self.first_visible_ns,
             text=self._joined(CONTENT, 0),
             reasoning=self._joined(REASONING, 0),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from locust.exception import LocustError
 
 from locust_llm.measure.record import Outcome, RequestRecord
+from locust_llm.measure.tokens import truer
 from locust_llm.plugin import events
 from locust_llm.plugin.watch import Watch
 from locust_llm.wire.api import APIS, Call
@@ -254,6 +255,7 @@ class UserCalls:
             )
         finally:
             idle.append(client)
+        record = truer(record, self.session.counter)
         if catch_response:
             return Answer(record, watch)
         watch.judged(record)

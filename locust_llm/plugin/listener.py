@@ -24,6 +24,7 @@ from locust_llm.measure.slo import Slo
 from locust_llm.measure.smoothness import STALL_MS
 from locust_llm.measure.stats import LOCAL_LAG_S, REPORT_LAG_S, RunStats
 from locust_llm.measure.timeline import Timeline
+from locust_llm.measure.tokens import Counter
 from locust_llm.plugin.lag import LagProbe
 from locust_llm.plugin.read_delays import ReadDelays
 
@@ -83,10 +84,15 @@ class Listener:
         self._follow_resets(environment.stats)
 
     def begin(
-        self, min_tokens: int, slos: Sequence[Slo] = (), apart: Sequence[str] = (), stall_ms: float = STALL_MS
+        self,
+        min_tokens: int,
+        slos: Sequence[Slo] = (),
+        apart: Sequence[str] = (),
+        stall_ms: float = STALL_MS,
+        counter: Counter | None = None,
     ) -> None:
         """A test starts: forget the last one."""
-        self.stats = self._fresh(min_tokens, slos, apart, stall_ms)
+        self.stats = self._fresh(min_tokens, slos, apart, stall_ms, counter)
         self.running = set()
         self.health = {}
         self._over = False
@@ -199,7 +205,12 @@ class Listener:
         self.health = {}
 
     def _fresh(
-        self, min_tokens: int, slos: Sequence[Slo] = (), apart: Sequence[str] = (), stall_ms: float = STALL_MS
+        self,
+        min_tokens: int,
+        slos: Sequence[Slo] = (),
+        apart: Sequence[str] = (),
+        stall_ms: float = STALL_MS,
+        counter: Counter | None = None,
     ) -> RunStats:
         lag_s = None if self._worker else REPORT_LAG_S if self._master else LOCAL_LAG_S
         offset_ns = time.time_ns() - time.monotonic_ns()
@@ -212,4 +223,5 @@ class Listener:
             apart=apart,
             probing=probing,
             stall_ms=stall_ms,
+            counter=counter,
         )

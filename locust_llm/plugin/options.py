@@ -362,6 +362,17 @@ OPTIONS: tuple[Option, ...] = (
         check=parse_share,
     ),
     Option("--llm-note", str, "", "A note on the run, kept in its document", "TEXT"),
+    Option(
+        "--llm-tokenizer",
+        str,
+        "",
+        "A local tokenizer.json (needs the tokenizers package), or 'words': counts the tokens of answers without usage,"
+        " and audits the usage of the others",
+        "FILE",
+    ),
+    Option("--llm-price-in", float, None, "Price of a million input tokens, for the cost of the run", "P", minimum=0),
+    Option("--llm-price-out", float, None, "Price of a million output tokens", "P", minimum=0),
+    Option("--llm-price-cached", float, None, "Price of a million cached input tokens (else as input)", "P", minimum=0),
     Option("--llm-json", str, "", "Write the run document (JSON: everything known of the run) here", "FILE"),
     Option("--llm-html", str, "", "Write a self-contained HTML report here", "FILE"),
     Option(

@@ -17,6 +17,7 @@ from locust.runners import MasterRunner, WorkerRunner
 
 from locust_llm.analysis.step import StepResult
 from locust_llm.measure.stats import RunStats
+from locust_llm.measure.tokens import Counter, TokenizerError, load_counter
 from locust_llm.plugin import rows
 from locust_llm.plugin.brakes import Brakes
 from locust_llm.plugin.gates import Gates
@@ -32,6 +33,7 @@ from locust_llm.plugin.targets import Targets
 from locust_llm.plugin.workload import Workload
 from locust_llm.report.origin import Origin
 from locust_llm.wire.failures import LABELS
+from locust_llm.wire.target import ConfigurationError
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +57,7 @@ class Session:
         self.probing = Probing(self)
         self.scraper = Scraper(self)
         self.brakes = Brakes(self)
+        self.counter: Counter | None = None
         self.gates = Gates(self)
         self.steps: StepRun | None = None
         self.on_step: list[Callable[[StepResult], None]] = []
@@ -92,6 +95,7 @@ class Session:
         self.open_load.check()
         self.scraper.check()
         self.gates.check()
+        self._load_counter()
         self.workload.settle()
         self.targets.settle()
         options = self.environment.parsed_options
@@ -100,6 +104,12 @@ class Session:
             self.targets.tell(options)
             self.workload.tell(options)
         self.origin = origin_of_session(self)
+
+    def _load_counter(self) -> None:
+        try:
+            self.counter = load_counter(self.settings.tokenizer)
+        except TokenizerError as error:
+            raise ConfigurationError(str(error)) from None
 
     def next_user(self) -> int:
         """A number for a new user, unique over all processes of a run."""
@@ -117,7 +127,7 @@ class Session:
         self.started_wall_s, self.stopped_wall_s = time.time(), None
         self.lost = {}
         gated = [gate.name for gate in self.settings.gate if gate.name is not None]
-        self.listener.begin(self.settings.min_tokens, self.settings.slo, gated, self.settings.stall)
+        self.listener.begin(self.settings.min_tokens, self.settings.slo, gated, self.settings.stall, self.counter)
         self.brakes.begin()
         self.gates.begin()
         self.open_load.begin()
@@ -136,6 +146,7 @@ class Session:
         """Read what `prepare` settled, here or on the master; the environment's variables where nothing did."""
         options = self.environment.parsed_options
         self.settings = Settings.parse(options)
+        self._load_counter()
         self.run = getattr(options, "llm_run", "") or self.run or uuid.uuid4().hex[:8]
         self.targets.read(options)
         LABELS.reset()

@@ -77,6 +77,10 @@ class Settings:
     max_total_tokens: int
     stop_on_errors: float | None
     note: str
+    tokenizer: str
+    price_in: float | None
+    price_out: float | None
+    price_cached: float | None
     json: str
     html: str
     records: str

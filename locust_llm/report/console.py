@@ -6,12 +6,14 @@ import textwrap
 from collections.abc import Iterator
 from typing import Final
 
+from locust_llm.measure.billing import Cost, cost, prices_of
 from locust_llm.measure.catalogue import BY_KEY, MAX_GAP
+from locust_llm.measure.counts import Counts
 from locust_llm.measure.smoothness import READER_TPS
 from locust_llm.measure.summary import summary_row
 from locust_llm.measure.window import Percentiles
-from locust_llm.report.client_delay import client_delay_text
 from locust_llm.report import open_load
+from locust_llm.report.client_delay import client_delay_text
 from locust_llm.report.gates import gate_lines, verdict_text
 from locust_llm.report.lines import BEYOND_NOTE, FEW, FEW_NOTE, HEADS, NOTHING, Line, lines, number
 from locust_llm.report.phases import phases_lines, phases_of
@@ -123,6 +125,11 @@ def _throughput(view: RunView) -> Iterator[str]:
     if cached:
         tokens.append(f"{_percent(cached)} of them from the server's cache")
     yield from _wrapped("tokens", " · ".join(tokens))
+    if counts.audited:
+        yield from _wrapped("audit", audit_text(counts))
+    prices = prices_of(view.options)
+    if prices is not None:
+        yield from _wrapped("cost", cost_text(cost(counts, prices)))
     yield from _wrapped("requests", " · ".join(_requests(view)))
     delay = client_delay_text(view)
     if delay is not None:
@@ -138,6 +145,23 @@ def _throughput(view: RunView) -> Iterator[str]:
             yield from _wrapped("error", overload)
     if view.slos:
         yield from _wrapped("goodput", goodput_text(view))
+
+
+def audit_text(counts: Counts) -> str:
+    """Billed against counted output tokens."""
+    sources = " and ".join(sorted(counts.audit_sources))
+    off = counts.audit_usage_tokens / counts.audit_local_tokens - 1 if counts.audit_local_tokens else 0.0
+    told = f"{counts.audit_usage_tokens:,} output tokens billed, {counts.audit_local_tokens:,} counted by {sources}"
+    return f"{told} ({off:+.1%}) in {counts.audited:,} answers, of which {counts.audit_off:,} differ"
+
+
+def cost_text(bill: Cost) -> str:
+    """What the run cost, in the currency of the prices."""
+    parts = [f"{number(bill.total)} for the run"]
+    for value, what in ((bill.per_1000_requests, "1,000 requests"), (bill.per_million_output, "million output tokens")):
+        if value is not None:
+            parts.append(f"{number(value)} per {what}")
+    return " · ".join(parts)
 
 
 def smoothness_text(view: RunView) -> str:

@@ -10,8 +10,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any, Final
 
+from locust_llm.measure.billing import cost, prices_of
 from locust_llm.measure.catalogue import DISTRIBUTIONS
 from locust_llm.measure.figures import FIGURES
 from locust_llm.measure.findings import Finding, Severity
@@ -81,6 +83,7 @@ def document(view: RunView) -> dict[str, Any]:
         "server_metrics": server_dict(view.server) if view.server is not None else None,
         "open_load": open_load_dict(view),
         "origin": origin_dict(view.origin) if view.origin is not None else None,
+        "cost": _cost(view),
         "slos": list(view.slos),
         "gates": gates_dict(view.judgement) if view.judgement is not None else None,
     }
@@ -121,6 +124,12 @@ def _definitions(view: RunView) -> dict[str, Any]:
             {"key": f.key, "title": f.title, "unit": f.unit, "kind": f.kind.value, "help": f.help} for f in FIGURES
         ],
     }
+
+
+def _cost(view: RunView) -> dict[str, Any] | None:
+    """The cost of the run by its price list; None without one."""
+    prices = prices_of(view.options)
+    return asdict(cost(view.stats.counts(), prices)) if prices is not None else None
 
 
 def _probe(stats: RunStats) -> dict[str, Any] | None:

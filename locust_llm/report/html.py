@@ -14,10 +14,12 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
+from locust_llm.measure.billing import cost, prices_of
 from locust_llm.measure.catalogue import DISTRIBUTIONS
 from locust_llm.measure.figures import FIGURES, Figure, Kind
-from locust_llm.report.columns import live
 from locust_llm.report.client_delay import read_delay_text
+from locust_llm.report.columns import live
+from locust_llm.report.console import audit_text, cost_text
 from locust_llm.report.digits import Number, short
 from locust_llm.report.document import PERCENTILE_RULE, view_of
 from locust_llm.report.phases import phases_html, phases_of
@@ -70,7 +72,7 @@ def report(view: RunView) -> dict[str, Any]:
     """What the page holds: the live page's reply, with all points, and what stands below it."""
     return live(view, limit=None) | {
         "about": about(view),
-        "figures": [(_title(f), _figure(view, f), f.help) for f in FIGURES],
+        "figures": [*((_title(f), _figure(view, f), f.help) for f in FIGURES), *_bill(view)],
         "configuration": [(title, _pairs(entries)) for title, entries in _configuration(view)],
         "definitions": [{"title": d.title, "unit": d.unit, "help": d.help} for d in DISTRIBUTIONS],
         "definitions_version": view.definitions,
@@ -116,6 +118,15 @@ def _figure(view: RunView, figure: Figure) -> str:
     if figure.kind is Kind.SHARE:
         return f"{value:.2%}"
     return f"{_grouped(short(value) if figure.kind is Kind.RATE else value)} {figure.unit}".rstrip()
+
+
+def _bill(view: RunView) -> Iterator[tuple[str, str, str]]:
+    """The cost and the billing audit among the figures."""
+    counts, prices = view.stats.counts(), prices_of(view.options)
+    if prices is not None:
+        yield "Cost", cost_text(cost(counts, prices)), "Told tokens by the price list, in its currency."
+    if counts.audited:
+        yield "Billing audit", audit_text(counts), "Output tokens that usage names, and those counted on our side."
 
 
 def _grouped(value: Number | None) -> str:

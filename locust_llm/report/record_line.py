@@ -58,6 +58,8 @@ def record_to_dict(record: RequestRecord, *, text: bool = False) -> dict[str, An
         line["event_choice"] = record.event_choice.tolist()
     if record.event_tokens is not None:
         line["event_tokens"] = record.event_tokens.tolist()
+    if record.event_source is not None:
+        line["event_source"] = record.event_source.value
     return line
 
 
@@ -105,6 +107,7 @@ def record_from_dict(line: dict[str, Any]) -> RequestRecord:
             "event_ns": array("q", [base_ns + us * 1000 for us in line["event_us"]]),
             "event_choice": _array(line.get("event_choice")),
             "event_tokens": _array(line.get("event_tokens")),
+            "event_source": None if line.get("event_source") is None else TokenSource(line["event_source"]),
             "usage": usage,
         }
     )

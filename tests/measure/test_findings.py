@@ -7,6 +7,7 @@ import pytest
 from locust_llm.measure.findings import FINDINGS, RunFacts, Severity, findings
 from locust_llm.measure.record import Outcome, RequestRecord, TokenSource, Transit
 from locust_llm.measure.stats import RunStats
+from locust_llm.measure.tokens import count_words
 from tests.measure.build import OFFSET, SECOND, T0, fed, ns, record, usage
 from tests.measure.play import Play, Script, stream
 
@@ -50,6 +51,16 @@ def short_lived(count: int) -> RunStats:
 
 def asked_for_more(count: int) -> RunStats:
     return fed(*(good(max_tokens=41) for _ in range(count)), *(good(max_tokens=40) for _ in range(400 - count)))
+
+
+def billed(tokens: int) -> RunStats:
+    """Answers of forty words that are billed as so many tokens."""
+    stats = RunStats(OFFSET, counter=count_words)
+    answer = good(n=tokens, text="word " * 40, usage=usage(tokens, 100))
+    for _ in range(400):
+        stats.started("chat", answer.started_ns)
+        stats.add(answer)
+    return stats
 
 
 def unreused(count: int) -> RunStats:
@@ -104,6 +115,11 @@ FOUND = [
     pytest.param("censored", failed(5), NOTHING, id="D22"),
     pytest.param("many_cancelled", good_but(41, outcome=Outcome.CANCELLED), NOTHING, id="D15"),
     pytest.param("usage_absent", good_but(1, source=TokenSource.CHUNKS), NOTHING, id="D34"),
+    pytest.param("billing", billed(42), NOTHING, id="billed-too-much"),
+    pytest.param("billing", billed(38), NOTHING, id="billed-too-little"),
+    pytest.param(
+        "impossible_usage", good_but(1, usage=usage(40, 100, cached_tokens=101)), NOTHING, id="more-cached-than-input"
+    ),
     pytest.param("other_model", good_but(1, model="typo", model_answered="gemma"), NOTHING, id="D65"),
     pytest.param("cached_prompts", good_but(25, usage=usage(40, 100, cached_tokens=99)), NOTHING, id="D13-not-told"),
     pytest.param("schedule_delay", good_but(5, scheduled=-200), NOTHING, id="D08"),
@@ -125,6 +141,7 @@ NOT_FOUND = [
     pytest.param("coalesced", coalesced(100), NOTHING, id="coalesced"),
     pytest.param("censored", failed(4), NOTHING, id="p99-is-known"),
     pytest.param("many_cancelled", good_but(40, outcome=Outcome.CANCELLED), NOTHING, id="cancelled"),
+    pytest.param("billing", billed(40), NOTHING, id="billed-as-counted"),
     pytest.param("other_model", good_but(9, model="m", model_answered="m"), NOTHING, id="same-model"),
     pytest.param("cached_prompts", good_but(400, usage=usage(40, 100, cached_tokens=5)), NOTHING, id="cached"),
     pytest.param("schedule_delay", good_but(4, scheduled=-200), NOTHING, id="on-time"),

@@ -29,6 +29,8 @@ FINDINGS: Final[tuple[Callable[[RunStats, RunFacts], Finding | None], ...]] = (
     sample.beyond_the_limit,
     sample.many_cancelled,
     answers.usage_absent,
+    answers.overbilled,
+    answers.impossible_usage,
     answers.other_model,
     answers.cached_prompts,
     client.schedule_delay,

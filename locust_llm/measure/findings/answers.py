@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from locust_llm.measure.counts import AUDIT_LIMIT
 from locust_llm.measure.findings.finding import Finding, RunFacts, error, note, number, percent, warning
 from locust_llm.measure.record import TokenSource
 from locust_llm.measure.stats import RunStats
@@ -85,6 +86,36 @@ def usage_absent(stats: RunStats, facts: RunFacts) -> Finding | None:
         "usage_absent",
         f"{judged - told} of {number(judged, 'answer')} came without usage; their tokens are "
         f"estimates ({others}). Let the server send usage (stream_options.include_usage).",
+    )
+
+
+def overbilled(stats: RunStats, facts: RunFacts) -> Finding | None:
+    """The server bills other numbers of output tokens than the answers hold."""
+    counts = stats.counts()
+    if not counts.audit_local_tokens:
+        return None
+    off = counts.audit_usage_tokens / counts.audit_local_tokens - 1
+    if abs(off) <= AUDIT_LIMIT:
+        return None
+    sources = " and ".join(sorted(counts.audit_sources))
+    return warning(
+        "billing",
+        f"Usage names {percent(abs(off))} {'more' if off > 0 else 'fewer'} output tokens than were counted (limit "
+        f"{percent(AUDIT_LIMIT)}): {counts.audit_usage_tokens:,} billed, {counts.audit_local_tokens:,} counted by "
+        f"{sources} in {number(counts.audited, 'answer')}, of which {counts.audit_off:,} differ (such as "
+        f"{'; '.join(list(counts.audit_examples)[:3])}). Check the bill, and that the tokenizer is the model's.",
+    )
+
+
+def impossible_usage(stats: RunStats, facts: RunFacts) -> Finding | None:
+    """Parts of a usage that are larger than the whole."""
+    counts = stats.counts()
+    if not counts.impossible_usage:
+        return None
+    return warning(
+        "impossible_usage",
+        f"{number(counts.impossible_usage, 'answer')} of {counts.succeeded} told more cached than input tokens, or "
+        "more reasoning than output tokens: the server's usage is not to be trusted.",
     )
 
 
