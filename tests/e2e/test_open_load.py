@@ -87,7 +87,12 @@ def test_workers_take_stripes_of_one_process(folder: Path, sim_server: SimServer
     assert len(gaps) > 120
     assert np.median(gaps) == pytest.approx(1 / 30, rel=0.05)
     assert gaps[:-3].max() < 1.5 / 30  # the workers stop one after the other
-    assert json.loads((folder / "run.json").read_text())["run"]
+    told = json.loads((folder / "run.json").read_text())["open_load"]
+    assert told["rate_rps"] == 30
+    assert told["sent"] == len(walls)
+    assert told["scheduled"] == told["sent"] + told["dropped"] + told["waiting"]
+    assert told["overloaded"] is None
+    assert "open load   Scheduled " in master.output
 
 
 def test_open_load_without_a_rate_is_said(folder: Path, sim_server: SimServer) -> None:

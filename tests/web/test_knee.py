@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, Page
 
 from locust_llm.analysis.judgement import Circumstances, judge
 from locust_llm.analysis.knee import read_steps
+from locust_llm.analysis.overload import OpenTotals
 from locust_llm.measure.gate import parse_gate
 from locust_llm.report.html import html_of
 from locust_llm.report.run import RunView
@@ -135,9 +136,10 @@ def test_strange_steps_have_a_panel(browser: Browser, tmp_path: Path, steps, dra
         assert len(cells(page, ".knee")) == len(steps)
 
 
-def test_gates_in_the_report(browser: Browser, tmp_path: Path) -> None:
+def test_gates_and_open_load_in_the_report(browser: Browser, tmp_path: Path) -> None:
     stats = stats_of()
-    view = view_of(stats, gates=GATES, judgement=judge(stats, GATES, Circumstances()))
+    lost = OpenTotals(scheduled=100, sent=60, dropped=40, waiting=0, rate_rps=1.0)
+    view = view_of(stats, gates=GATES, judgement=judge(stats, GATES, Circumstances()), open_load=lost)
     with report_of(browser, tmp_path, view, "dark") as page:
         assert page.locator(".gates p.outcome").inner_text() == "✗ breached Breached: ttft:p50<1ms."
         rows = cells(page, ".gates")
@@ -149,3 +151,6 @@ def test_gates_in_the_report(browser: Browser, tmp_path: Path) -> None:
         kinds = ("met", "breached", "unjudged")
         shown = {page.locator(f".gates td.outcome.{kind} b").evaluate(colour) for kind in kinds}
         assert len(shown) == 3
+        load = page.locator(".open-load").inner_text()
+        assert "✗ Overloaded: of 100 arrivals offered, 40 were dropped" in load
+        assert "Scheduled\n100 at 1 requests/s" in load

@@ -25,14 +25,14 @@ export function fillGates(root: HTMLElement, gates: Gates | null | undefined): v
     scrolling(
       "Gates, scrolls sideways",
       element("tr", {}, ...HEAD.map((title) => element("th", { scope: "col" }, title))),
-      gates.results.map(row),
+      gates.results.map((gate) => row(gate, gate.reason === (gates.reason ?? null) ? null : gate.reason)),
     ),
   );
 }
 
-function row(gate: Gate): HTMLElement {
+function row(gate: Gate, reason: string | null): HTMLElement {
   const [kind, sign] = SIGNS[gate.status] ?? OTHER;
-  const why = gate.reason ? element("small", { class: "why" }, gate.reason) : null;
+  const why = reason ? element("small", { class: "why" }, reason) : null;
   return element(
     "tr",
     {},

@@ -2,6 +2,7 @@
 
 import { element, number } from "./format";
 import { KneeChart } from "./knee_chart";
+import { pairs } from "./open_load";
 import type { Steps, StepRow } from "./reply";
 import { scrolling } from "./table";
 import type { Theme } from "./theme";
@@ -65,11 +66,7 @@ function fillVerdict(root: HTMLElement, { verdict, facts }: Steps): void {
     element("h3", {}, "Verdict"),
     element("p", { class: "sentence" }, sentence),
     ...more.map((words) => element("p", { class: "key" }, words)),
-    element(
-      "dl",
-      { class: "pairs" },
-      ...facts.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))),
-    ),
+    pairs(facts),
   );
 }
 

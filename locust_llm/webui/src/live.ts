@@ -5,6 +5,7 @@ import { clock, element } from "./format";
 import { fillGates } from "./gates";
 import { fillFindings, Headline, marks } from "./head";
 import { KneePanel } from "./knee";
+import { fillOpenLoad } from "./open_load";
 import type { Reply, TableColumn } from "./reply";
 import { Series } from "./series";
 import { Tables } from "./table";
@@ -23,6 +24,7 @@ export class LivePage {
   private readonly headline = new Headline((key) => this.help(key));
   private readonly findings = element("ul", { class: "findings", "aria-label": "Findings" });
   private readonly gates = element("section", { class: "panel gates", "aria-label": "Gates" });
+  private readonly openLoad = element("section", { class: "panel open-load", "aria-label": "Open load" });
   private readonly knee: KneePanel;
   private readonly charts: Charts;
   private readonly tables = new Tables();
@@ -31,7 +33,8 @@ export class LivePage {
   private provisional = true;
 
   constructor(root: HTMLElement) {
-    root.append(element("header", {}, this.title, this.marks, this.links()), this.message, this.headline.root, this.findings, this.gates);
+    root.append(element("header", {}, this.title, this.marks, this.links()), this.message, this.headline.root, this.findings);
+    root.append(this.gates, this.openLoad);
     this.knee = new KneePanel(root);
     this.charts = new Charts(root, true);
     if (!this.framed) root.append(this.tables.root); // on Locust's tab its own table stands below
@@ -86,6 +89,7 @@ export class LivePage {
     this.headline.show(reply.run ? reply.headline : []);
     fillFindings(this.findings, reply.findings);
     fillGates(this.gates, reply.run ? reply.gates : null);
+    fillOpenLoad(this.openLoad, reply.run ? reply.open_load : null);
     this.knee.show(reply.run ? reply.steps : null);
     this.charts.root.hidden = !reply.run;
     this.charts.show(this.series);

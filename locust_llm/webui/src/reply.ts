@@ -90,7 +90,15 @@ export interface Gate {
 export interface Gates {
   status: string;
   sentence: string;
+  /** What is wrong with the whole run; it stands in the sentence, and is not told again at each gate. */
+  reason?: string | null;
   results: Gate[];
+}
+
+/** What became of an open load's arrivals: titles and values, and how it outgrew the service. */
+export interface OpenLoad {
+  facts: [string, string][];
+  overloaded: string | null;
 }
 
 export interface Reply {
@@ -110,6 +118,7 @@ export interface Reply {
   findings: Finding[];
   steps: Steps | null;
   gates: Gates | null;
+  open_load: OpenLoad | null;
 }
 
 export interface Definition {

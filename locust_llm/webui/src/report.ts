@@ -5,6 +5,7 @@ import { element } from "./format";
 import { fillGates } from "./gates";
 import { fillFindings, Headline, marks } from "./head";
 import { KneePanel } from "./knee";
+import { fillOpenLoad, pairs } from "./open_load";
 import type { Report } from "./reply";
 import { Series } from "./series";
 import { Tables } from "./table";
@@ -14,6 +15,7 @@ export function showReport(root: HTMLElement, report: Report): void {
   const headline = new Headline((key) => report.table.columns?.find((column) => column.key === key)?.help ?? "");
   const findings = element("ul", { class: "findings", "aria-label": "Findings" });
   const gates = element("section", { class: "panel gates", "aria-label": "Gates" });
+  const openLoad = element("section", { class: "panel open-load", "aria-label": "Open load" });
   const tables = new Tables();
   root.append(
     element("header", {}, element("h1", {}, "LLM load test"), element("span", { class: "marks" }, ...marks(report))),
@@ -21,6 +23,7 @@ export function showReport(root: HTMLElement, report: Report): void {
     headline.root,
     findings,
     gates,
+    openLoad,
   );
   const knee = new KneePanel(root);
   const charts = new Charts(root, false);
@@ -35,21 +38,12 @@ export function showReport(root: HTMLElement, report: Report): void {
   headline.show(report.headline);
   fillFindings(findings, report.findings);
   fillGates(gates, report.gates);
+  fillOpenLoad(openLoad, report.open_load);
   knee.show(report.steps);
   tables.show(report.table.rows ?? [], report.table.columns);
   const paint = (theme: Theme): void => [knee, charts].forEach((each) => each.paint(theme));
   watchTheme(true, paint);
   forPaper(root, paint);
-}
-
-function pairs(entries: [string, string][]): HTMLElement {
-  return element(
-    "dl",
-    { class: "pairs" },
-    ...entries.map(([name, value]) =>
-      element("div", value.length > 50 ? { class: "wide" } : {}, element("dt", {}, name), element("dd", {}, value)),
-    ),
-  );
 }
 
 function configuration(report: Report): HTMLElement[] {
