@@ -12,7 +12,7 @@ from typing import Any, Final
 from locust_llm.analysis.intervals import Interval
 from locust_llm.analysis.rate import RateVerdict
 from locust_llm.analysis.step import StepResult
-from locust_llm.analysis.verdict import Verdict
+from locust_llm.analysis.verdict import Repeats, Verdict
 from locust_llm.report.digits import Number, short, three
 from locust_llm.report.run import RunView
 from locust_llm.report.steps import steps_dict
@@ -108,6 +108,15 @@ def _facts(verdict: Verdict | RateVerdict | None) -> Iterator[tuple[str, str]]:
         yield from _rate_facts(verdict)
     elif verdict is not None:
         yield from _knee_facts(verdict)
+    if verdict is not None and verdict.repeats is not None:
+        yield from _repeats_facts(verdict.repeats)
+
+
+def _repeats_facts(repeats: Repeats) -> Iterator[tuple[str, str]]:
+    yield "Found by each run", ", ".join(f"{three(value)}" if value is not None else "none" for value in repeats.values)
+    interval = repeats.interval
+    if isinstance(interval, Interval):
+        yield "Between runs, 95 %", f"{three(interval.low)} to {three(interval.high)}"
 
 
 def _knee_facts(verdict: Verdict) -> Iterator[tuple[str, str]]:

@@ -15,7 +15,7 @@ from locust_llm.analysis.cause import Cause, CauseKind
 from locust_llm.analysis.intervals import Interval, NoInterval
 from locust_llm.analysis.rate import RateKind, RateVerdict
 from locust_llm.analysis.step import Attainment, Quantiles, ServerLoad, Status, StepResult
-from locust_llm.analysis.verdict import Verdict, VerdictKind
+from locust_llm.analysis.verdict import Repeats, Verdict, VerdictKind
 
 
 def results_dict(steps: Sequence[StepResult], verdict: Verdict | RateVerdict | None) -> dict[str, Any]:
@@ -34,9 +34,11 @@ def verdict_of(told: Mapping[str, Any]) -> Verdict | RateVerdict | None:
     if verdict is None:
         return None
     if "sustained_rps" in verdict:
-        return RateVerdict(**{**verdict, "kind": RateKind(verdict["kind"]), "notes": tuple(verdict["notes"])})
+        told_rate = {"kind": RateKind(verdict["kind"]), "notes": tuple(verdict["notes"])}
+        return RateVerdict(**{**verdict, **told_rate, "repeats": _repeats(verdict.get("repeats"))})
     low, high = verdict["bracket"]
     made = {
+        "repeats": _repeats(verdict.get("repeats")),
         "kind": VerdictKind(verdict["kind"]),
         "bracket": (low, high),
         "zone": tuple(verdict["zone"]) if verdict["zone"] is not None else None,
@@ -44,6 +46,14 @@ def verdict_of(told: Mapping[str, Any]) -> Verdict | RateVerdict | None:
         "notes": tuple(verdict["notes"]),
     }
     return Verdict(**{**verdict, **made})
+
+
+def _repeats(told: Mapping[str, Any] | None) -> Repeats | None:
+    return Repeats(tuple(told["values"]), told["wanted"], _interval(told["interval"])) if told is not None else None
+
+
+def _interval(told: Mapping[str, Any]) -> Interval | NoInterval:
+    return NoInterval(**told) if "reason" in told else Interval(**told)
 
 
 def _cause(told: Mapping[str, Any]) -> Cause:
@@ -58,8 +68,7 @@ def _step(told: Mapping[str, Any]) -> StepResult:
     made: dict[str, Any] = {"status": Status(told["status"]), "batches": tuple(told["batches"])}
     made |= {name: Estimate(**told[name]) for name in _ESTIMATES if told[name] is not None}
     made |= {name: Quantiles(**told[name]) for name in _QUANTILES}
-    interval = told["interval"]
-    made["interval"] = NoInterval(**interval) if "reason" in interval else Interval(**interval)
+    made["interval"] = _interval(told["interval"])
     if told["attainment"] is not None:
         made["attainment"] = Attainment(**told["attainment"])
     if told["server"] is not None:
