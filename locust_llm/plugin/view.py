@@ -49,7 +49,7 @@ def view_of(session: Session) -> RunView:
         started_wall_s=session.started_wall_s,
         stopped_wall_s=session.stopped_wall_s,
         lost_workers=tuple(sorted(session.lost)),
-        findings=(*_stopped(session), *_found(session, lags)),
+        findings=(*_stopped(session), *session.workload.findings(), *_found(session, lags)),
         lag=lags,
         engine_command=session.targets.engine_command,
         steps=tuple(session.steps.results) if session.steps is not None else (),
@@ -77,6 +77,8 @@ def _found(session: Session, lags: tuple[ProcessLag, ...]) -> Iterator[Finding]:
             " lengths.",
         )
     for finding in findings(session.stats, _facts(session, lags)):
+        if finding.key == "short_answers" and session.workload.exact:
+            continue  # the workload has its own words for it
         if not stepped or finding.key not in OF_ONE_LOAD:
             yield finding
 

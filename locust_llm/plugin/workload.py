@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import gevent
 
+from locust_llm.measure.findings import Finding, Severity
 from locust_llm.plugin.fitting import BOTH, Fit, as_exact, fit_exact, fit_lengths
 from locust_llm.wire.call import Call
 from locust_llm.wire.client import LLMClient
@@ -95,11 +96,14 @@ class Workload:
         lengths = self._session.settings.input_tokens
         return [lengths.constant] if lengths.constant is not None else lengths.quantiles(0.95, 0.05, 0.5)
 
-    def _wants_exact(self, api: str) -> bool:
-        settings = self._session.settings
+    @property
+    def exact(self) -> bool:
+        """Whether answers shall have exact lengths."""
         recorded = self._trace is not None or (self._dataset is not None and self._dataset.exact)
-        wanted = settings.output_tokens is not None or recorded
-        return wanted and not settings.no_preflight and api != EMBEDDINGS.name
+        return recorded or self._session.settings.output_tokens is not None
+
+    def _wants_exact(self, api: str) -> bool:
+        return self.exact and not self._session.settings.no_preflight and api != EMBEDDINGS.name
 
     def tell(self, options: Any) -> None:
         """Leave in Locust's options, which it sends to the workers, what was settled and found."""
@@ -241,6 +245,18 @@ class Workload:
             return call
         fit = self.fits.get(aim_of(host, api))
         return as_exact(call, fit.exact if fit is not None and fit.exact is not None else BOTH, api)
+
+    def findings(self) -> Iterator[Finding]:
+        """What is to be known of the lengths that were asked for."""
+        counts = self._session.stats.counts()
+        if self.exact and counts.short:
+            yield Finding(
+                "ended_early",
+                Severity.WARNING,
+                f"{counts.short:,} of {counts.length_judged:,} answers ended before the length that was asked for: E2E"
+                " and throughput depend on what the model had to say. A server that takes ignore_eos or min_tokens"
+                " goes on.",
+            )
 
     def told(self) -> Mapping[str, Any]:
         """What the run document says of it."""

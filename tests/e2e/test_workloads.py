@@ -141,8 +141,12 @@ def test_a_server_that_refuses_the_fields_is_asked_without_them(
     assert last.keys() & {"min_tokens", "ignore_eos"} == sent
     assert last["max_tokens"] == 9
     assert ("takes neither ignore_eos nor min_tokens" in result.output) is warns
-    figures = json.loads((folder / "run.json").read_text())["names"][-1]
-    assert figures["figures"]["short"] == figures["counts"]["succeeded"] > 0  # it says 2 tokens
+    told = json.loads((folder / "run.json").read_text())
+    count = told["names"][-1]["counts"]["succeeded"]
+    assert told["names"][-1]["figures"]["short"] == count > 0  # it says 2 tokens
+    keys = [finding["key"] for finding in told["findings"]]
+    assert "ended_early" in keys
+    assert "short_answers" not in keys
 
 
 # -- what a prefix cache sees --------------------------------------------------------------------------------------
