@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from locust_llm.measure.blocks import KEPT, Block
+from locust_llm.measure.by_length import SHOWN
 from locust_llm.measure.catalogue import DISTRIBUTIONS, ITL, MAX_GAP, TPOT
 from locust_llm.measure.counts import Counts
 from locust_llm.measure.histogram import Histogram, check
@@ -54,9 +55,14 @@ class NameStats:
         return self._lagged
 
     def sample(
-        self, record: RequestRecord, blocks: Sequence[Block], min_tokens: int, stall_ms: float = STALL_MS
+        self,
+        record: RequestRecord,
+        blocks: Sequence[Block],
+        min_tokens: int,
+        stall_ms: float = STALL_MS,
+        cells: Sequence[dict[str, Histogram]] = (),
     ) -> bytes | None:
-        """Put the record's samples into the distributions, and into the blocks it ended in.
+        """Put the record's samples into the distributions, and into the blocks it ended in and the buckets it is of.
 
         Returns its gaps when it has some and all are valid: the bytes of a float64 array, which all that keep them
         can share.
@@ -87,6 +93,9 @@ class NameStats:
                     if kept:
                         for block in blocks:
                             block.histogram(key).add(value)
+                        if key in SHOWN:
+                            for cell in cells:
+                                cell[key].add(value)
                 elif isinstance(value, tuple):
                     histogram.add_weighted(*value)
                 elif len(value):

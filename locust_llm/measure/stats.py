@@ -25,6 +25,7 @@ import msgspec
 from locust_llm.measure import metrics, slo
 from locust_llm.measure.arrivals import SECOND_NS
 from locust_llm.measure.blocks import Block, Blocks
+from locust_llm.measure.by_length import ByLength
 from locust_llm.measure.catalogue import BY_KEY
 from locust_llm.measure.counts import Counts, count, count_audit, count_slo
 from locust_llm.measure.histogram import Histogram
@@ -76,6 +77,7 @@ class RunStats:
         self.reset_s: int | None = None
         self.now_s: int | None = None
         self.probe = ProbeLog()
+        self.by_length = ByLength()
         self._probing = probing
         self.stall_ms = stall_ms
         self._counter = counter
@@ -121,7 +123,8 @@ class RunStats:
         blocks = self._blocks_at(record)
         for block in blocks:
             block.count(record.outcome, met)
-        gaps = name.sample(record, blocks, self.min_tokens, self.stall_ms)
+        cells = self.by_length.cells(record) if record.outcome is Outcome.SUCCESS else ()
+        gaps = name.sample(record, blocks, self.min_tokens, self.stall_ms, cells)
         self._note_sent(record.transit.sent_ns)
         self._live.end(record, name.counts, gaps)
         if self._probing:
@@ -166,6 +169,7 @@ class RunStats:
         self._names = {}
         self._blocks = {}
         self.probe.clear()
+        self.by_length.clear()
         self._live.reset(self.reset_s)
         self.carry(carried)
 
@@ -192,22 +196,27 @@ class RunStats:
             [[name, kept.pack()] for name, kept in self._blocks.items()],
             [self.first_sent_s, self.stopped_s, self.all_running_s],
             self.probe.pack(),
+            self.by_length.pack(),
         ]
         self._names = {}
         self._blocks = {}
         self.probe.clear()
+        self.by_length.clear()
         self._live.clear()
         return {"packed": zlib.compress(msgspec.msgpack.encode(parts), 1)}
 
     def merge_delta(self, delta: dict[str, Any]) -> None:
         """Add what `take_delta` of another RunStats gave: each exactly once, in any order."""
-        names, counts, histograms, live, blocks, marks, probe = msgspec.msgpack.decode(zlib.decompress(delta["packed"]))
+        names, counts, histograms, live, blocks, marks, probe, lengths = msgspec.msgpack.decode(
+            zlib.decompress(delta["packed"])
+        )
         for name, numbers, parts in zip(names, counts, histograms, strict=True):
             self.add_name(name, numbers, parts)
         for name_or_all, packed in blocks:
             self._blocks.setdefault(name_or_all, Blocks()).merge_packed(packed)
         self._live.merge_packed(live, names)
         self.probe.merge_packed(probe)
+        self.by_length.merge_packed(lengths)
         first_sent, stopped, all_running = marks
         self.first_sent_s = _of_both(min, self.first_sent_s, first_sent)
         self.stopped_s = _of_both(max, self.stopped_s, stopped)

@@ -13,6 +13,7 @@ from locust_llm.measure.smoothness import READER_TPS
 from locust_llm.measure.summary import summary_row
 from locust_llm.measure.window import Percentiles
 from locust_llm.report import open_load
+from locust_llm.report.by_length import by_length_lines
 from locust_llm.report.client_delay import client_delay_text
 from locust_llm.report.gates import gate_lines, verdict_text
 from locust_llm.report.lines import BEYOND_NOTE, FEW, FEW_NOTE, HEADS, NOTHING, Line, lines, number
@@ -52,6 +53,7 @@ def _summary(view: RunView) -> Iterator[str]:
     for finding in view.findings:
         yield from _wrapped(finding.severity.value, finding.sentence)
     yield from _gates(view)
+    yield from by_length_lines(view.stats)
     phases = phases_of(view.stats)
     if phases is not None:
         yield ""

@@ -21,6 +21,7 @@ from locust_llm.measure.probe_log import ProbePoint
 from locust_llm.measure.series import Row
 from locust_llm.measure.stats import RunStats
 from locust_llm.measure.summary import SummaryRow, summary
+from locust_llm.report.by_length import by_length_dict
 from locust_llm.report.columns import findings, points_columns
 from locust_llm.report.files import trouble, write_whole
 from locust_llm.report.gates import gates_dict, judgement_of
@@ -29,7 +30,7 @@ from locust_llm.report.origin import origin_dict, origin_of
 from locust_llm.report.phases import phases_dict, phases_of
 from locust_llm.report.rebuild import SUMS, stats_of
 from locust_llm.report.run import ProcessLag, RunView
-from locust_llm.report.server import server_dict
+from locust_llm.report.server import server_dict, server_of
 from locust_llm.report.step_results import results_dict, steps_of, verdict_of
 from locust_llm.report.steps import steps_dict
 
@@ -79,6 +80,8 @@ def document(view: RunView) -> dict[str, Any]:
         "series": _series(stats),
         "steps": steps_dict(view.steps, view.verdict) if view.steps else None,
         "step_results": results_dict(view.steps, view.verdict) if view.steps else None,
+        "by_length": by_length_dict(stats),
+        "lengths": stats.by_length.to_dict(),
         "probe": _probe(stats),
         "server_metrics": server_dict(view.server) if view.server is not None else None,
         "open_load": open_load_dict(view),
@@ -252,6 +255,7 @@ def view_of(content: Mapping[str, Any]) -> RunView:
             workload=configuration.get("workload", {}),
             steps=steps_of(steps) if steps is not None else (),
             verdict=verdict_of(steps) if steps is not None else None,
+            server=server_of(content["server_metrics"]) if content.get("server_metrics") is not None else None,
             open_load=open_load_of(content["open_load"]) if content.get("open_load") is not None else None,
             slos=tuple(content.get("slos", ())),
             origin=origin_of(content["origin"]) if content.get("origin") is not None else None,

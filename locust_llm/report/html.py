@@ -17,6 +17,7 @@ from typing import Any, Final
 from locust_llm.measure.billing import cost, prices_of
 from locust_llm.measure.catalogue import DISTRIBUTIONS
 from locust_llm.measure.figures import FIGURES, Figure, Kind
+from locust_llm.report.by_length import by_length_html
 from locust_llm.report.client_delay import read_delay_text
 from locust_llm.report.columns import live
 from locust_llm.report.console import audit_text, cost_text
@@ -63,6 +64,7 @@ def html_of(view: RunView) -> str:
 
 def _below(view: RunView) -> Iterator[str]:
     """Sections that are written here, not drawn by the script, which puts them below all that it draws."""
+    yield by_length_html(view.stats)
     phases = phases_of(view.stats)
     if phases is not None:
         yield phases_html(phases)

@@ -29,6 +29,7 @@ def stats_of(content: Mapping[str, Any]) -> RunStats:
             stats.add_name(each["name"], each["counts"], _packed(each["histograms"], each["untouched"]))
         if each.get("blocks") is not None:  # documents of older versions have none
             stats.add_blocks(each["name"], Blocks.from_dict(each["blocks"]))
+    stats.by_length.merge_dict(content.get("lengths", []))
     if content.get("probe") is not None:
         stats.probe.merge_packed((content["probe"]["left_out"], content["probe"]["requests"]))
     for mark in ("first_sent_s", "stopped_s", "all_running_s", "reset_s"):
