@@ -31,6 +31,8 @@ def run(arguments: Sequence[str]) -> int:
     try:
         content = read_document(given.document)
         records, processes = _read_all(given.records, content["run"]["id"])
+        if not records:
+            raise RecordsError(f"{', '.join(given.records)}: no request is in there, so there is nothing to compare.")
         compared = verify(content, records, processes=processes)
     except (DocumentError, RecordsError, Unverifiable) as error:
         sys.stderr.write(f"locust-llm verify: {error}\n")

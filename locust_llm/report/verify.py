@@ -26,6 +26,7 @@ from locust_llm.measure.counts import OTHER, Counts
 from locust_llm.measure.figures import FIGURES, Kind
 from locust_llm.measure.record import DEFINITIONS_VERSION, RequestRecord
 from locust_llm.measure.slo import parse_slo
+from locust_llm.measure.smoothness import STALL_MS
 from locust_llm.measure.stats import RunStats
 from locust_llm.measure.summary import QUANTILES, infinite_samples
 
@@ -73,16 +74,13 @@ def verify(content: Mapping[str, Any], records: Sequence[RequestRecord], *, proc
 
     Counts that a document of another version of locust_llm does not have are left out.
     """
-    if content["marks"]["reset_s"] is not None:
-        raise Unverifiable(
-            "the figures were reset while the run went on (--reset-stats, or the button), at an instant of its own in"
-            " each process, so the records cannot tell which requests the document is about"
-        )
     if content["definitions"]["version"] != DEFINITIONS_VERSION:
         raise Unverifiable(
             f"the document's figures have definitions of version {content['definitions']['version']}, this locust_llm"
             f" has version {DEFINITIONS_VERSION}: use the one that made it"
         )
+    if content["marks"]["reset_s"] is not None:
+        records = _since_reset(content, records, processes)
     stats = _stats(content, records)
     same = content["versions"].get("locust_llm") == __version__
     rate = RATE if processes <= 1 else RATES
@@ -102,11 +100,36 @@ def verify(content: Mapping[str, Any], records: Sequence[RequestRecord], *, proc
     return found
 
 
+def _since_reset(
+    content: Mapping[str, Any], records: Sequence[RequestRecord], processes: int
+) -> Sequence[RequestRecord]:
+    """The requests that ended after the figures were reset: the last ones, as many as the document counts.
+
+    Their number is the document's word; that the reset lies in the right second is the records'.
+    """
+    if processes > 1:
+        raise Unverifiable(
+            "the figures were reset while the run went on (--reset-stats, or the button), at an instant of its own in"
+            " each process, so the records cannot tell which requests the document is about"
+        )
+    (counts,) = (each["counts"] for each in content["names"] if each["name"] is None)
+    n = sum(counts.get(key, 0) for key in ("succeeded", "failed", "cancelled"))
+    ended = sorted((record for record in records if not record.warmup), key=lambda each: each.ended_ns)
+    left_out, counted = ended[: len(ended) - n], ended[len(ended) - n :]
+    reset_ns = content["marks"]["reset_s"] * 10**9
+    if n > len(ended) or any(each.ended_ns >= reset_ns for each in left_out[-1:]):
+        return ended  # requests that it should count are missing in it, or here: the table will show which figures
+    return counted if not counted or counted[0].ended_ns >= reset_ns - 10**9 else ended
+
+
 def _stats(content: Mapping[str, Any], records: Sequence[RequestRecord]) -> RunStats:
     """Fresh statistics of the records, with the document's marks. Instants of records are wall-clock ns."""
     marks = content["marks"]
     slos = [parse_slo(text) for text in content.get("slos", ())]
-    stats = RunStats(0, min_tokens=marks["min_tokens"], lag_s=0, slos=slos)
+    stall_ms = marks.get("stall_ms", STALL_MS)
+    stats = RunStats(0, min_tokens=marks["min_tokens"], lag_s=0, slos=slos, stall_ms=stall_ms)
+    if marks["reset_s"] is not None:
+        stats.reset((marks["reset_s"] - 1) * 10**9)
     if marks["stopped_s"] is not None:
         stats.mark_stop(round(marks["stopped_s"] * 1e9))
     if marks["all_running_s"] is not None:

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from locust_llm import __version__
 from locust_llm.cli import main
-from locust_llm.measure.record import RequestRecord
+from locust_llm.measure.record import RequestRecord, Transit
 from locust_llm.measure.stats import RunStats
 from locust_llm.report.document import document, write_document
 from locust_llm.report.record_line import record_from_dict, record_to_dict
 from locust_llm.report.records import RecordWriter
 from locust_llm.report.run import RunView
 from locust_llm.report.verify import Compared, Unverifiable, verify
-from tests.measure.build import OFFSET, ns
+from tests.measure.build import OFFSET, ns, record
 from tests.report.runs import requests, small_run, view_of
 
 VERSIONS = {"locust_llm": __version__}
@@ -119,11 +119,48 @@ def test_a_name_that_only_the_records_have_is_found() -> None:
     assert ("other", "name") in [(each.name, each.metric) for each in verify(told(records), [*records, extra])]
 
 
-def test_a_run_that_was_reset_is_not_judged() -> None:
-    content = told(dated(small_run()))
-    content["marks"]["reset_s"] = 5
+def told_of_a_reset(records: Sequence[RequestRecord], reset_ms: float) -> dict[str, Any]:
+    """The document of a run whose figures were reset then, while requests ran."""
+    stats = RunStats(OFFSET, min_tokens=1, lag_s=1)
+    waiting = sorted(records, key=lambda each: each.ended_ns)
+    for each in waiting:
+        stats.started(each.name, each.started_ns)
+    while waiting[0].ended_ns < ns(reset_ms):
+        stats.add(waiting.pop(0))
+    stats.reset(ns(reset_ms))
+    stats.mark_stop(ns(20_000))
+    for each in waiting:
+        stats.add(each)
+    stats.tick(ns(22_000), ())
+    view = RunView(stats, run="r1", state="stopped", versions=VERSIONS)
+    content: dict[str, Any] = json.loads(json.dumps(document(view)))
+    return content
+
+
+ACROSS = [
+    record([100, 900], n=2, transit=Transit(), ended=900),
+    record([1500, 1900], n=2, sent=1000, transit=Transit(), ended=1950),  # ends in the second of the reset, before it
+    record([1100, 1980, 2500], n=3, sent=1050, transit=Transit(), ended=2500),  # runs across it
+    record([1990, 2100], n=2, sent=1970, transit=Transit(), ended=1995),
+    record([4000, 4100], n=2, sent=3900, transit=Transit(), ended=4100),
+]
+
+
+def test_a_run_that_was_reset_is_told_from_the_requests_that_ended_after_it() -> None:
+    records = dated(ACROSS)
+    content = told_of_a_reset(records, 1960)
+    compared = verify(content, read_back(records))
+    assert wrong(compared) == []
+    assert {each.metric: each.told for each in compared if each.name is None}["succeeded"] == 3
+    (every,) = (each for each in content["names"] if each["name"] is None)
+    every["counts"]["succeeded"] = 5
+    assert "succeeded" in wrong(verify(content, read_back(records)))
+
+
+def test_a_run_of_several_processes_that_was_reset_is_not_judged() -> None:
+    records = dated(ACROSS)
     with pytest.raises(Unverifiable, match="were reset"):
-        verify(content, [])
+        verify(told_of_a_reset(records, 1960), read_back(records), processes=2)
 
 
 def test_other_definitions_are_not_judged() -> None:
@@ -195,6 +232,7 @@ REFUSED = [
     ("one twice", "both hold the records of worker0: give each once"),
     ("no document", "nothing.json: No such file"),
     ("no records", "nothing.jsonl: No such file"),
+    ("no requests", "no request is in there"),
     ("something else", "run.json is not a file of records"),
     ("damaged", "run.json is damaged"),
 ]
@@ -212,6 +250,9 @@ def test_what_cannot_be_compared(tmp_path: Path, capsys: pytest.CaptureFixture[s
         path = str(tmp_path / "nothing.json")
     elif what == "no records":
         paths = [str(tmp_path / "nothing.jsonl")]
+    elif what == "no requests":
+        paths = [f"{tmp_path}/empty.jsonl"]
+        RecordWriter(paths[0], run="r1").close()
     elif what == "something else":
         paths = [path]
     elif what == "damaged":
