@@ -11,6 +11,7 @@ from typing import Final
 from locust_llm.analysis.compare import Rules, Verdict
 from locust_llm.analysis.compare_subject import Subject, parse_subject
 from locust_llm.measure.expression import parse_share
+from locust_llm.plugin.options import OPTIONS
 from locust_llm.report.compare import Compared, compare_files
 from locust_llm.report.compare_html import comparison_html
 from locust_llm.report.compare_json import comparison_dict
@@ -38,7 +39,8 @@ def run(arguments: Sequence[str]) -> int:
     given = _given(parser, arguments)
     try:
         rules = Rules(min_effect=given.min_effect, stored=given.baseline_spread)
-        compared = compare_files(given.base, given.run, given.metric, rules)
+        defaults = {option.dest: option.default for option in OPTIONS}
+        compared = compare_files(given.base, given.run, given.metric, rules, defaults)
     except DocumentError as error:
         sys.stderr.write(f"locust-llm compare: {error}\n")
         return MISTAKE_CODE

@@ -68,26 +68,34 @@ class Compared:
 
 
 def compare_files(
-    base: Sequence[str], run: Sequence[str], subjects: Sequence[Subject] | None = None, rules: Rules | None = None
+    base: Sequence[str],
+    run: Sequence[str],
+    subjects: Sequence[Subject] | None = None,
+    rules: Rules | None = None,
+    defaults: Mapping[str, Any] | None = None,
 ) -> Compared:
     """Compare the documents in two lists of files. Without `subjects` those of the documents' gates are judged.
 
-    Raises DocumentError.
+    `defaults`: of our options, for documents that are older than they. Raises DocumentError.
     """
     base_runs, run_runs = ([told(file, read_document(file)) for file in files] for files in (base, run))
     _refuse_twins(base_runs)
     _refuse_twins(run_runs)
-    return compared(base_runs, run_runs, subjects, rules)
+    return compared(base_runs, run_runs, subjects, rules, defaults)
 
 
 def compared(
-    base: Sequence[Told], run: Sequence[Told], subjects: Sequence[Subject] | None = None, rules: Rules | None = None
+    base: Sequence[Told],
+    run: Sequence[Told],
+    subjects: Sequence[Subject] | None = None,
+    rules: Rules | None = None,
+    defaults: Mapping[str, Any] | None = None,
 ) -> Compared:
     """Compare two sides of at least one run each."""
     base, run = ([*sorted(side, key=_age)] for side in (base, run))
     judged = list(dict.fromkeys(subjects)) if subjects else default_subjects([*base, *run])
     found = compare([each.run for each in base], [each.run for each in run], judged, rules if rules else Rules())
-    differing = changes([each.content for each in base], [each.content for each in run])
+    differing = changes([each.content for each in base], [each.content for each in run], defaults)
     return Compared(tuple(base), tuple(run), found, differing)
 
 

@@ -1,14 +1,14 @@
 """Changes: what was set up differently on two sides of a comparison, so that a difference can be put down to something.
 
-Only what may change the figures counts: not where outputs went, nor what was gated. What an older document does not
-tell is unknown, and no change unless the other side has set it. A side whose own runs differ is told, too.
+Only what may change the figures counts: not where outputs went, nor what was gated. Whole parts that an older document
+does not have are left out and named. A side whose own runs differ is told, too.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ UNTOLD: Final = "–"
 
 _SILENT: Final = frozenset(
     "llm_json llm_html llm_records llm_junit llm_markdown llm_log llm_note llm_gate llm_strict llm_sim"
-    " llm_model llm_api_key_env".split()
+    " llm_model llm_api_key_env llm_price_in llm_price_out llm_price_cached".split()
 )
 """Options that do not change the figures, or that are told by another entry (the engine's command, the model)."""
 
@@ -35,24 +35,35 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """`between`: what differs between the sides. `within`: variables whose value differs among a side's own runs."""
+    """`between`: what differs between the sides. `within`: variables whose value differs among a side's own runs.
+
+    `untold`: parts that some document (of an older version) does not have, so that nobody knows whether they differ.
+    """
 
     between: tuple[Change, ...]
     within: tuple[str, ...]
+    untold: tuple[str, ...] = ()
 
     @property
     def sentence(self) -> str:
         """Whether a difference can be put down to one variable."""
         if not self.between:
-            return "nothing changed in the configuration"
+            return f"nothing changed in {'what all documents tell' if self.untold else 'the configuration'}"
         if len(self.between) == 1:
             return f"one variable changed: {self.between[0].variable}"
         return f"{len(self.between)} variables changed: not attributable"
 
 
-def changes(base: Sequence[Mapping[str, Any]], run: Sequence[Mapping[str, Any]]) -> Changes:
-    """What differs in the set-ups that the documents of two sides tell."""
-    sides = [[facts(content) for content in side] for side in (base, run)]
+def changes(
+    base: Sequence[Mapping[str, Any]], run: Sequence[Mapping[str, Any]], defaults: Mapping[str, Any] | None = None
+) -> Changes:
+    """What differs in the set-ups that the documents of two sides tell.
+
+    `defaults`: what our options are where a document, older than they, does not tell them.
+    """
+    documents = (*base, *run)
+    untold = [part for part in _PARTS if any(not content.get(part) for content in documents)]
+    sides = [[facts(content, defaults, untold) for content in side] for side in (base, run)]
     variables = dict.fromkeys(variable for side in sides for told in side for variable in told)
     between, within = [], []
     for variable in variables:
@@ -61,30 +72,57 @@ def changes(base: Sequence[Mapping[str, Any]], run: Sequence[Mapping[str, Any]])
             within.append(variable)
         if set(base_values) != set(run_values):
             between.append(Change(variable, _values(base_values), _values(run_values)))
-    return Changes(tuple(between), tuple(within))
+    return Changes(tuple(between), tuple(within), tuple(untold))
 
 
-def facts(content: Mapping[str, Any]) -> dict[str, str]:
-    """The variables of one run that are set, as text."""
-    return {variable: text for variable, value in _facts(content) if (text := _text(value))}
+def facts(
+    content: Mapping[str, Any], defaults: Mapping[str, Any] | None = None, untold: Collection[str] = ()
+) -> dict[str, str]:
+    """The variables of one run that are set, as text, without those of the parts `untold`."""
+    found = {}
+    for part, tell in _PARTS.items():
+        if part not in untold:
+            told = content.get(part)
+            if part == "configuration" and isinstance(told, Mapping):
+                told = {**told, "options": {**(defaults or {}), **_part(told, "options")}}
+            found.update({variable: text for variable, value in tell(told) if (text := _text(value))})
+    return found
 
 
-def _facts(content: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    configuration = _part(content, "configuration")
-    options = _part(configuration, "options")
-    yield "model", configuration.get("models") or options.get("llm_model")
-    engine = list(configuration.get("engine_command") or ())
-    target = str(configuration.get("target") or "")
+Facts = Iterator[tuple[str, Any]]
+
+
+def _configuration(told: Any) -> Facts:
+    options, workload = _part(told, "options"), _part(told, "workload")
+    yield "model", told.get("models") or options.get("llm_model")
+    engine = list(told.get("engine_command") or ())
+    target = str(told.get("target") or "")
     # the embedded engine takes any free port
     yield "target", _LOOPBACK_PORT.sub(r"\1", target) if engine else target
     yield from _flags(engine)
     yield from ((_flag(name), value) for name, value in sorted(options.items()) if name not in _SILENT)
-    yield from ((_flag(name), value) for name, value in sorted(_part(configuration, "locust").items()))
-    yield from ((f"version of {name}", value) for name, value in sorted(_part(content, "versions").items()))
-    yield "machine", ", ".join(f"{name} {value}" for name, value in sorted(_part(content, "machine").items()))
-    yield "simulated", _part(content, "run").get("simulated")
-    yield "definitions", _part(content, "definitions").get("version")
-    yield "clock of the stamps", content.get("clock")
+    yield from ((_flag(name), value) for name, value in sorted(_part(told, "locust").items()))
+    yield "contents of the data set", _part(workload, "dataset").get("sha256")
+
+
+def _origin(told: Any) -> Facts:
+    yield "user classes", told.get("user_classes")
+    files = [file for file in told.get("files") or () if isinstance(file, Mapping)]
+    for option in dict.fromkeys(str(file.get("option")) for file in files):
+        hashes = sorted(str(file.get("sha256"))[:12] for file in files if file.get("option") == option)
+        yield f"contents of {option}", hashes
+
+
+_PARTS: Final[dict[str, Callable[[Any], Facts]]] = {
+    "configuration": _configuration,
+    "origin": _origin,
+    "versions": lambda told: ((f"version of {name}", value) for name, value in sorted(told.items())),
+    "machine": lambda told: iter([("machine", ", ".join(f"{name} {value}" for name, value in sorted(told.items())))]),
+    "run": lambda told: iter([("simulated", told.get("simulated"))]),
+    "definitions": lambda told: iter([("definitions", told.get("version"))]),
+    "clock": lambda told: iter([("clock of the stamps", told)]),
+}
+"""Parts of a document → the variables that they tell."""
 
 
 def _part(content: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -30,6 +30,7 @@ def comparison_dict(compared: Compared) -> dict[str, Any]:
             "sentence": changes.sentence,
             "between": [{"variable": c.variable, "base": c.base, "run": c.run} for c in changes.between],
             "within": list(changes.within),
+            "untold": list(changes.untold),
         },
         "figures": [_figure(row) for row in comparison.rows],
     }

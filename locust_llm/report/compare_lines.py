@@ -130,6 +130,8 @@ def notes(compared: Compared) -> Iterator[str]:
         yield FEW_NOTE
     if len(comparison.judged) > 1:
         yield f"Verdicts on {len(comparison.judged)} figures, at 5 % for all together (Holm)."
+    if compared.changes.untold:
+        yield f"Not told by every document, and so not compared: {', '.join(compared.changes.untold)}."
     if compared.changes.within:
         yield f"The runs of one side differ in: {', '.join(compared.changes.within)}."
 

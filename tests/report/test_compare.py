@@ -169,7 +169,15 @@ def test_runs_that_mean_too_little(id_: str, change: dict[str, Any], reason: str
 
 def set_up(target: str = "http://gpu/v1", models: Sequence[str] = ("m",), **more: Any) -> dict[str, Any]:
     configuration = {"target": target, "models": list(models), "options": {}, "locust": {"num_users": 4}} | more
-    return {"configuration": configuration, "versions": {"locust": "2.47.0"}, "machine": {"cpus": 2}}
+    return {
+        "configuration": configuration,
+        "versions": {"locust": "2.47.0"},
+        "machine": {"cpus": 2},
+        "run": {"simulated": False},
+        "definitions": {"version": 1},
+        "clock": "kernel",
+        "origin": {"files": [{"option": "--locustfile", "sha256": "abc"}], "user_classes": ["Chat"]},
+    }
 
 
 NOTHING = "nothing changed in the configuration"
@@ -202,12 +210,38 @@ SIM = ["python", "-m", "locust_llm.sim", "--port", "0", "--decode-ms", "20", "--
             "one variable changed: engine --decode-ms",
         ),
         ("two", set_up(), set_up("http://cpu/v1", ["n"]), "2 variables changed: not attributable"),
-        ("an old document", {}, set_up(), "5 variables changed: not attributable"),
+        ("clock", set_up(), set_up() | {"clock": "read"}, "one variable changed: clock of the stamps"),
+        (
+            "locustfile",
+            set_up(),
+            set_up() | {"origin": {"files": [{"option": "--locustfile", "sha256": "def"}], "user_classes": ["Chat"]}},
+            "one variable changed: contents of --locustfile",
+        ),
+        (
+            "data set",
+            set_up(workload={"dataset": {"sha256": "abc"}}),
+            set_up(workload={"dataset": {"sha256": "def"}}),
+            "one variable changed: contents of the data set",
+        ),
+        ("an old document", {}, set_up(), "nothing changed in what all documents tell"),
     ],
 )
 def test_changes(id_: str, base: dict[str, Any], run: dict[str, Any], sentence: str) -> None:
     assert changes([base], [run]).sentence == sentence
     assert changes([run], [base]).sentence == sentence
+
+
+def test_an_option_that_an_older_document_does_not_know_has_its_default() -> None:
+    old, new, other = (set_up(options=options) for options in ({}, {"llm_turns": "4"}, {"llm_turns": "8"}))
+    assert changes([old], [new], {"llm_turns": "4"}).between == ()
+    assert changes([old], [other], {"llm_turns": "4"}).between == (Change("--llm-turns", "4", "8"),)
+
+
+def test_parts_that_a_document_does_not_have_are_named() -> None:
+    old = set_up()
+    del old["origin"], old["clock"]
+    assert changes([old], [set_up(models=["n"])]).untold == ("origin", "clock")
+    assert changes([old], [set_up(models=["n"])]).sentence == "one variable changed: model"
 
 
 def test_runs_of_a_side_that_differ_among_themselves() -> None:
