@@ -157,7 +157,8 @@ def vllm_command(load: Load) -> list[str]:
     prompts.write_text(f"{json.dumps({'prompt': PROMPT, 'output_tokens': load.tokens})}\n" * load.requests)
     return [
         "bench", "serve", "--backend", "openai-chat", "--base-url", load.url, "--endpoint", "/v1/chat/completions",
-        "--model", MODEL, "--dataset-name", "custom", "--dataset-path", str(prompts), "--tokenizer", make_tokenizer(load.folder),
+        "--model", MODEL, "--tokenizer", make_tokenizer(load.folder), "--dataset-name", "custom",
+        "--dataset-path", str(prompts),
         "--skip-chat-template", "--custom-output-len", str(load.tokens), "--num-prompts", str(load.requests),
         "--max-concurrency", str(load.streams), "--percentile-metrics", "ttft,tpot,itl",
         "--metric-percentiles", "50,99", "--save-result", "--result-dir", str(load.folder),
