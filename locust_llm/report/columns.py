@@ -18,6 +18,7 @@ from locust_llm.report.digits import Number, short, three
 from locust_llm.report.gates import gates_dict, so_far_dict
 from locust_llm.report.knee_panel import panel
 from locust_llm.report.run import RunView
+from locust_llm.report.server import server_columns
 
 AGGREGATED: Final = "Aggregated"
 
@@ -226,7 +227,10 @@ def live(
     table's rows as they were computed a moment ago, or an empty list for a reader without a table.
     """
     points = view.stats.points(since)
-    columns = points_columns(islice(points, limit))
+    shown = list(islice(points, limit))
+    columns = points_columns(shown)
+    if view.server is not None:
+        columns |= server_columns(view.server, shown)
     return {
         "run": view.run,
         "test": view.test,

@@ -14,12 +14,13 @@ from locust_llm.analysis.judgement import Circumstances, judge
 from locust_llm.analysis.knee import read_steps
 from locust_llm.analysis.overload import OpenTotals
 from locust_llm.measure.gate import parse_gate
+from locust_llm.measure.server_sample import ServerSample, ServerSeries
 from locust_llm.report.html import html_of
 from locust_llm.report.run import RunView
 from tests.report.stepped import LOADS, rate_view, sweep, user_step
 from tests.web.browser import chromium, colours, context_of, until, values
 from tests.web.made_up import made_up
-from tests.web.runs import HOSTILE, stats_of, view_of
+from tests.web.runs import BEGAN_S, HOSTILE, stats_of, view_of
 
 GATES = tuple(map(parse_gate, ("ttft:p50<1s", "ttft:p50<1ms", "nobody/ttft:p95<1s")))
 
@@ -53,6 +54,7 @@ def test_points_fill_in_as_steps_end(browser: Browser, monkeypatch: pytest.Monke
         site.change(steps=steps, verdict=read_steps(steps, 64, complete=True), step_now=None, state="stopped")
         until("all points", lambda: values(page)["knee"] == len(LOADS), page)
         assert panel.locator(".sentence").inner_text().startswith("Knee at 14 users (between 8 and 23)")
+        assert "server" not in values(page)  # nobody asked for its metrics
         assert page.locator(".gates").is_hidden()  # a test that is over without a judgement
         _the_panel_tells_all(page)
 
@@ -109,7 +111,13 @@ def test_the_report_of_a_sweep(browser: Browser, tmp_path: Path, theme: str) -> 
 
 
 def test_the_report_of_rates(browser: Browser, tmp_path: Path) -> None:
-    with report_of(browser, tmp_path, rate_view(), "dark") as page:
+    samples = [ServerSample("vllm", running=second % 8, waiting=3, kv_use=second / 100) for second in range(60)]
+    series = ServerSeries("http://host/metrics", [BEGAN_S + 0.5 + second for second in range(60)], samples)
+    with report_of(browser, tmp_path, replace(rate_view(), server=series), "dark") as page:
+        server = page.locator("#chart-server")
+        assert values(page)["server"] == 180
+        assert "preemptions" not in server.locator(".legend").inner_text()  # the engine does not tell
+        assert "KV in use (right)" in server.locator(".legend").inner_text()
         chart = page.locator("#chart-knee")
         assert page.locator(".knee h2").inner_text() == "Sustained rate"
         assert "against requests/s offered" in chart.locator("h3").inner_text()

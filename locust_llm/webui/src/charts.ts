@@ -3,7 +3,7 @@
 import { Chart, type Drawn } from "./chart";
 import { element, number, withUnit } from "./format";
 import type { Series } from "./series";
-import { ERROR_COLORS, SPECS } from "./specs";
+import { ERROR_COLORS, SERVER, SPECS, type Spec } from "./specs";
 import type { Theme } from "./theme";
 
 const OTHERS = "all others";
@@ -14,6 +14,8 @@ export class Charts {
   private readonly note = element("p", { class: "key" });
   private readonly charts: Chart[];
   private readonly errors: Chart;
+  private server: Chart | null = null; // made when the server has told something
+  private theme: Theme = "light";
 
   /** `latest`: legends tell the newest value; what is over has none. */
   constructor(parent: HTMLElement, private readonly latest: boolean) {
@@ -30,14 +32,9 @@ export class Charts {
   }
 
   show(series: Series): void {
-    SPECS.forEach((spec, i) => {
-      const lines = spec.lines.map((line) => {
-        const data = series.values[line.key];
-        return { ...line, data, latest: this.latest ? withUnit(data.at(-1), line.unit) : "" };
-      });
-      this.charts[i]!.show(series.second, series.span, lines);
-    });
+    SPECS.forEach((spec, i) => this.charts[i]!.show(series.second, series.span, this.lines(spec, series)));
     this.errors.show(series.second, series.span, failures(series));
+    this.showServer(series);
     this.note.hidden = !series.folded;
     this.note.textContent =
       `Older points stand for up to ${number(Math.max(...series.span))} s each: rates are means over that time, ` +
@@ -45,7 +42,27 @@ export class Charts {
   }
 
   paint(theme: Theme): void {
-    for (const chart of [...this.charts, this.errors]) chart.paint(theme);
+    this.theme = theme;
+    for (const chart of [...this.charts, this.errors, this.server]) chart?.paint(theme);
+  }
+
+  private lines(spec: Spec, series: Series): Drawn[] {
+    return spec.lines.map((line) => {
+      const data = series.values[line.key];
+      return { ...line, data, latest: this.latest ? withUnit(data.at(-1), line.unit) : "" };
+    });
+  }
+
+  /** Below the client's charts, those lines of which the engine tells something. */
+  private showServer(series: Series): void {
+    const lines = this.lines(SERVER, series).filter((line) => line.data.some((value) => value !== null));
+    if (this.server) this.server.root.hidden = !lines.length;
+    if (!lines.length) return;
+    if (!this.server) {
+      this.server = new Chart(this.grid, SERVER);
+      this.server.paint(this.theme);
+    }
+    this.server.show(series.second, series.span, lines);
   }
 }
 

@@ -2,10 +2,12 @@
 
 export type Column = (number | null)[];
 
-/** Shown values of a point; rates are per second over the point's span. */
+/** Shown values of a point; rates are per second over the point's span. Without --llm-server-metrics those of the
+ * server do not come. */
 export const VALUES = [
   "output_tps", "input_tps", "req_per_s", "failed_per_s", "users", "in_flight", "oldest_age_s",
   "ttft_p50", "ttft_p95", "ttft_p99", "itl_p50", "itl_p95", "itl_p99", "e2e_p50", "e2e_p95", "e2e_p99",
+  "server_running", "server_waiting", "server_kv_percent", "server_preemptions_per_s",
 ] as const;
 export type Value = (typeof VALUES)[number];
 

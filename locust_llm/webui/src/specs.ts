@@ -72,4 +72,19 @@ export const SPECS: Spec[] = [
   percentiles("e2e", "End-to-end latency", "answers of the ten seconds up to each point"),
 ];
 
+/** What the server's own metrics page says; drawn when it was read. */
+export const SERVER: Spec = {
+  id: "server",
+  title: "The server's own metrics",
+  note: "as its metrics page says, each second",
+  axes: ["requests, preemptions/s", "KV cache, %"],
+  nothing: "The server tells none of these.",
+  lines: [
+    { key: "server_running", name: "running", color: BLUE, unit: "", thick: true },
+    { key: "server_waiting", name: "waiting", color: ORANGE, unit: "" },
+    { key: "server_preemptions_per_s", name: "preemptions/s", color: "#ff6d6d", unit: "/s" },
+    { key: "server_kv_percent", name: "KV in use (right)", color: PURPLE, unit: "%", axis: 1, dashed: true },
+  ],
+};
+
 export const ERROR_COLORS = ["#ff6d6d", ORANGE, PURPLE, BLUE, GREEN, "#e64980", "#82c91e", "#15aabf"];
