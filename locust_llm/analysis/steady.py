@@ -156,14 +156,20 @@ class SteadyWindow:
         return replace(state, wanting=wanting) if wanting is not None else self._close(state, rates)
 
     def _opens_s(self) -> float | None:
-        """When the last user finished a first request begun in this step; None as long as one has not."""
+        """When the last user finished a first request begun in this step; None as long as one has not.
+
+        Not before the first second that was told: of what came earlier only the outcomes are known, not the tokens.
+        """
         rows = self.outcomes.rows
         rows = rows[(rows["started_s"] >= self.begun_s) & (rows["fate"] != Fate.CANCELLED)]
         if len(rows) < self.users:
             return None
         rows = rows[np.argsort(rows["ended_s"], kind="stable")]
         _, first = np.unique(rows["user"], return_index=True)
-        return float(rows["ended_s"][np.sort(first)[self.users - 1]]) if len(first) >= self.users else None
+        told_s = self.seconds.begin_s
+        if len(first) < self.users or told_s is None:
+            return None
+        return max(float(rows["ended_s"][np.sort(first)[self.users - 1]]), told_s)
 
     def _enough(self, outcomes: int, batches: int) -> bool:
         return outcomes >= self.rule.outcomes_per_user * self.users and batches >= self.rule.batches

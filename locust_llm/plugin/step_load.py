@@ -67,7 +67,8 @@ class UserLoad:
 
     def feed(self, window: SteadyWindow | BacklogWindow, point: Point) -> None:
         """Tell the window of one second."""
-        users = point.users if point.users is not None else point.in_flight
+        assert isinstance(window, SteadyWindow)
+        users = point.users if point.users is not None else window.users
         window.add_second(float(point.second), point.output_tokens, float(point.in_flight), float(users))
 
     def end(self) -> None:

@@ -55,6 +55,19 @@ def test_it_opens_when_every_user_has_finished_a_request_of_this_step() -> None:
     assert step.window.state(8.0).begin_s == 7.0
 
 
+def test_it_opens_no_earlier_than_the_first_second_that_was_told() -> None:
+    """Short requests end before: their tokens were never told, and would be missing in the first batch."""
+    window = SteadyWindow(1, 0.4)
+    for second in range(1, 40):
+        window.add([done(0, second + at / 5, second + at / 5 + 0.2) for at in range(-5, 0)])
+        window.add_second(float(second), 500.0, 1.0, 1.0)
+    state = window.state(40.0)
+    assert state.begin_s == 1.0
+    result = window.result(Asked(1.0))
+    assert result.throughput is not None
+    assert (result.users, result.throughput.value, result.throughput.error) == (1.0, 500.0, 0.0)
+
+
 def test_one_late_user_keeps_it_closed() -> None:
     window = SteadyWindow(2, 0.0)
     for second in range(30):
