@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import sys
 import time
@@ -35,8 +36,14 @@ SPARE_DESCRIPTORS: Final = 200
 
 def run(arguments: Sequence[str]) -> int:
     """Calibrate, print and write what is asked for; returns the exit code."""
-    parser = _parser()
-    given = parser.parse_args(arguments)
+    given = _parser().parse_args(arguments)
+    for path in (given.json, given.html):
+        folder = os.path.dirname(path or "") or "."
+        if path and (os.path.isdir(path) or not (os.path.isdir(folder) and os.access(folder, os.W_OK))):
+            sys.stderr.write(
+                f"locust-llm calibrate: {path} cannot be written: name a file in a folder that is there.\n"
+            )
+            return 2
     if given.host is not None:
         return _path(given)
     try:

@@ -66,6 +66,15 @@ def test_wrong_options_say_so(arguments: tuple[str, ...], capsys: pytest.Capture
     assert "locust-llm calibrate: error: " in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("flag", ["--json", "--html"])
+@pytest.mark.parametrize("place", ["", "nowhere/file"], ids=["a-folder", "no-folder"])
+def test_a_file_that_cannot_be_written_is_known_before_any_load(
+    flag: str, place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([flag, str(tmp_path / place)]) == 2
+    assert "cannot be written" in capsys.readouterr().err
+
+
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     folder = tmp_path_factory.mktemp("engine")
