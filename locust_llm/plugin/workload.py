@@ -9,36 +9,32 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import gevent
-
 from locust_llm.measure.findings import Finding, Severity
 from locust_llm.plugin.fitting import BOTH, Fit, as_exact, fit_exact, fit_lengths
+from locust_llm.plugin.sources import Sources
 from locust_llm.wire.call import Call
 from locust_llm.wire.client import LLMClient
 from locust_llm.wire.embeddings import EMBEDDINGS
 from locust_llm.wire.target import ConfigurationError
 from locust_llm.workload.calibration import CalibrationError
-from locust_llm.workload.dataset import Dataset, DatasetError
 from locust_llm.workload.item import Item
 from locust_llm.workload.lengths import parse_lengths
 from locust_llm.workload.order import order
 from locust_llm.workload.prompt import Prompt
-from locust_llm.workload.prompts import FixedPrompt, PromptFileError, Prompts, read_prompt_file
-from locust_llm.workload.trace import Trace, TraceError, prompt_text, read_trace
+from locust_llm.workload.prompts import Prompts
+from locust_llm.workload.trace import prompt_text
 
 if TYPE_CHECKING:
     from locust_llm.plugin.session import Session
 
 logger = logging.getLogger(__name__)
 
-SLOW_BYTES_PER_S = 20e6
-BEFORE_TEST = -1
+BEFORE_TEST = -2
 """The process number of requests before a test, so that none of the test's repeats one of them."""
 
 
@@ -54,10 +50,7 @@ class Workload:
         self._session = session
         self.fits: dict[str, Fit] = {}
         self.workers: list[str] = []
-        self._dataset: Dataset | None = None
-        self._dataset_key: tuple[object, ...] = ()
-        self._fixed: FixedPrompt | None = None
-        self._trace: Trace | None = None
+        self.sources = Sources()
         self._numbers: Iterator[int] = iter(())
         self._generated = Prompts(parse_lengths("500"))
         self._draw = random.Random(0)
@@ -91,16 +84,15 @@ class Workload:
 
     def _targets(self) -> list[int]:
         """The lengths that a calibration has to hit."""
-        if self._trace is not None:
-            return self._trace.quantiles(0.95, 0.05, 0.5)
+        if self.sources.trace is not None:
+            return self.sources.trace.quantiles(0.95, 0.05, 0.5)
         lengths = self._session.settings.input_tokens
         return [lengths.constant] if lengths.constant is not None else lengths.quantiles(0.95, 0.05, 0.5)
 
     @property
     def exact(self) -> bool:
         """Whether answers shall have exact lengths."""
-        recorded = self._trace is not None or (self._dataset is not None and self._dataset.exact)
-        return recorded or self._session.settings.output_tokens is not None
+        return self.sources.exact or self._session.settings.output_tokens is not None
 
     def _wants_exact(self, api: str) -> bool:
         return self.exact and not self._session.settings.no_preflight and api != EMBEDDINGS.name
@@ -108,12 +100,12 @@ class Workload:
     def tell(self, options: Any) -> None:
         """Leave in Locust's options, which it sends to the workers, what was settled and found."""
         options.llm_fits = json.dumps({aim: fit.to_dict() for aim, fit in self.fits.items()})
-        options.llm_dataset_sha256 = self._dataset.sha256 if self._dataset is not None else ""
+        options.llm_dataset_sha256 = self.sources.dataset.sha256 if self.sources.dataset is not None else ""
 
     @property
     def reading_s(self) -> float:
-        """How long a slow worker may take to read the data set through."""
-        return self._dataset.size / SLOW_BYTES_PER_S if self._dataset is not None else 0.0
+        """How long a slow worker may take to read its file through."""
+        return self.sources.reading_s
 
     def divide(self, workers: Iterable[str]) -> None:
         """On a master: the workers among which the requests of a file are dealt out."""
@@ -127,29 +119,18 @@ class Workload:
         told = json.loads(getattr(options, "llm_fits", "") or "{}")
         self.fits = {aim: Fit.from_dict(fit) for aim, fit in told.items()} or self.fits
         self._make()
-        wanted = getattr(options, "llm_dataset_sha256", "")
-        if self._dataset is not None and wanted and self._dataset.sha256 != wanted:
-            raise ConfigurationError(f"--llm-dataset {self._dataset.path} is not the file that the master has")
+        self.sources.check_same(getattr(options, "llm_dataset_sha256", ""))
 
     def _make(self) -> None:
         settings = self._session.settings
-        given = [name for name in ("prompt_file", "dataset", "trace") if getattr(settings, name)]
-        if len(given) > 1:
-            flags = " and ".join(f"--llm-{name.replace('_', '-')}" for name in given)
-            raise ConfigurationError(f"{flags} exclude each other: give one of them")
-        if settings.trace and not self._session.open_load.active:
-            raise ConfigurationError("--llm-trace needs an OpenLoopUser, such as that of locustfiles/open_loop.py")
-        try:
-            self._fixed = read_prompt_file(settings.prompt_file) if settings.prompt_file else None
-            self._open_dataset()
-            self._trace = read_trace(settings.trace, settings.trace_speed) if settings.trace else None
-        except (PromptFileError, DatasetError, TraceError) as error:
-            raise ConfigurationError(str(error)) from None
-        index, processes = self._share()
-        if self._dataset is not None:
-            self._numbers = order(len(self._dataset), seed=settings.seed or 0, index=index, processes=processes)
-        self._generated = self._prompts(index)
-        self._draw = random.Random(f"{settings.seed if settings.seed is not None else self._session.run}/{index}/out")
+        self.sources.open(settings, open_load=self._session.open_load.active)
+        if self.sources.dataset is not None:
+            index, processes = self._share()
+            count = len(self.sources.dataset)
+            self._numbers = order(count, seed=settings.seed or 0, index=index, processes=processes)
+        self._generated = self._prompts(self._process)
+        seed = settings.seed if settings.seed is not None else self._session.run
+        self._draw = random.Random(f"{seed}/{self._process}/lengths of answers")
 
     def _prompts(self, process: int) -> Prompts:
         settings = self._session.settings
@@ -162,53 +143,34 @@ class Workload:
             prefixes=settings.prefixes,
         )
 
-    def _share(self) -> tuple[int, int]:
-        """This process's number and how many there are. A worker that came late has a share that is another's, too."""
-        runner = self._session.environment.runner
-        index = max(getattr(runner, "worker_index", 0), 0)
-        if not self._session.is_worker or not self.workers:
-            return index, 1
-        name = getattr(runner, "client_id", "")
-        return (self.workers.index(name) if name in self.workers else index), len(self.workers)
+    @property
+    def _process(self) -> int:
+        """This process's number, which no other has."""
+        return max(getattr(self._session.environment.runner, "worker_index", 0), 0)
 
-    def _open_dataset(self) -> None:
-        settings = self._session.settings
-        if not settings.dataset:
-            self._dataset, self._dataset_key = None, ()
-            return
-        try:
-            status = os.stat(settings.dataset)
-        except OSError as error:
-            raise DatasetError(f"--llm-dataset {settings.dataset}: {error.strerror}") from None
-        key = (settings.dataset, settings.dataset_format, status.st_mtime_ns, status.st_size)
-        if key == self._dataset_key:
-            return
-        try:
-            dataset = Dataset(settings.dataset, settings.dataset_format, lambda: gevent.sleep(0))
-        except DatasetError as error:
-            raise DatasetError(f"--llm-dataset {error}") from None
-        if self._dataset is not None:
-            self._dataset.close()
-        self._dataset, self._dataset_key = dataset, key
-        left = f"; {dataset.left_out:,} in which no user says anything are left out" if dataset.left_out else ""
-        logger.info("%s: %d requests (%s)%s", dataset.path, len(dataset), dataset.format, left)
+    def _share(self) -> tuple[int, int]:
+        """Which share of a file is this process's, of how many. That of a worker that came late is another's, too."""
+        if not self._session.is_worker or not self.workers:
+            return 0, 1
+        name = getattr(self._session.environment.runner, "client_id", "")
+        return (self.workers.index(name) if name in self.workers else self._process), len(self.workers)
 
     # -- during a test ------------------------------------------------------------------------------------------
 
     def prompt(self, aim: str, tokens: int | None = None, shared: float | None = None) -> Prompt:
         """The next prompt for a target. One with a length of its own is always a generated one."""
-        if tokens is None and self._fixed is not None:
-            return Prompt(self._fixed())
-        if tokens is None and self._dataset is not None:
-            return self._dataset[next(self._numbers)].prompt
+        if tokens is None and self.sources.fixed is not None:
+            return Prompt(self.sources.fixed())
+        if tokens is None and self.sources.dataset is not None:
+            return self.sources.dataset[next(self._numbers)].prompt
         fit = self.fits.get(aim)
         return Prompt(self._generated(tokens, shared=shared, calibration=fit.calibration if fit is not None else None))
 
     def recorded(self, aim: str, offset_ns: int) -> Prompt | None:
         """The prompt of the trace's request that comes `offset_ns` after the first one; None without a trace."""
-        if self._trace is None:
+        if self.sources.trace is None:
             return None
-        entry, fit = self._trace.at(offset_ns), self.fits.get(aim)
+        entry, fit = self.sources.trace.at(offset_ns), self.fits.get(aim)
         calibration = fit.calibration if fit is not None else None
         if entry.blocks:
             text = prompt_text(entry, self._session.run, calibration)
@@ -218,7 +180,7 @@ class Workload:
 
     def item(self) -> Item | None:
         """The next record of the data set, as a conversation; None without one."""
-        return self._dataset[next(self._numbers)] if self._dataset is not None else None
+        return self.sources.dataset[next(self._numbers)] if self.sources.dataset is not None else None
 
     def turns(self) -> int:
         """How many questions the next conversation has."""
@@ -226,11 +188,11 @@ class Workload:
 
     def before_test(self) -> Callable[[], str]:
         """Prompts for requests before the test, of which none comes again in it as long as a file lasts."""
-        if self._fixed is not None:
-            return self._fixed
-        if self._dataset is not None:
-            numbers = order(len(self._dataset), seed=self._session.settings.seed or 0, last_first=True)
-            dataset = self._dataset
+        if self.sources.fixed is not None:
+            return self.sources.fixed
+        if self.sources.dataset is not None:
+            numbers = order(len(self.sources.dataset), seed=self._session.settings.seed or 0, last_first=True)
+            dataset = self.sources.dataset
             return lambda: str(dataset[next(numbers)].prompt)
         return self._prompts(BEFORE_TEST)
 
@@ -260,17 +222,5 @@ class Workload:
 
     def told(self) -> Mapping[str, Any]:
         """What the run document says of it."""
-        told: dict[str, Any] = {}
-        if self._dataset is not None:
-            data = self._dataset
-            told["dataset"] = {
-                "path": data.path,
-                "format": data.format,
-                "sha256": data.sha256,
-                "requests": len(data),
-                "left_out": data.left_out,
-            }
-        if self._trace is not None:
-            told["trace"] = {"path": self._trace.path, "requests": len(self._trace)}
         fits = {aim: fit.to_dict() for aim, fit in self.fits.items() if fit.told}
-        return told | ({"fits": fits} if fits else {})
+        return self.sources.told() | ({"fits": fits} if fits else {})

@@ -208,7 +208,10 @@ def test_a_trace_is_replayed(folder: Path, stack: ExitStack, workers: int) -> No
     assert [(record.input_tokens, record.output_tokens) for record in found] == [
         (line["input_length"], line["output_length"]) for line in TRACE
     ]
-    assert [record.usage.cached_tokens for record in found] == implied_hits()
+    # A busy machine may change the order, and so which of two requests is the first with a prefix; not how many are.
+    cached = [record.usage.cached_tokens for record in found]
+    assert set(cached) == set(implied_hits()) == {0, 512, 1024}
+    assert sum(tokens or 0 for tokens in cached) == sum(implied_hits())
     assert all(record.started_ns >= record.scheduled_ns for record in found)
     if not workers:
         times = [(record.scheduled_ns - found[0].scheduled_ns) / 1e6 for record in found]
