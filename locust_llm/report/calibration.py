@@ -65,6 +65,8 @@ class Calibration:
         safe = ", ".join(f"{self.safe_text(limit)} for an error below {100 * limit:g} %" for limit in LIMITS)
         found = [f"Safe streams per process ({rate}): {safe}."]
         found += [f"No more streams were tried: {reason}." for reason in self.stops]
+        if self.set_up["cpus"] == 1:
+            found.append("This machine has one CPU, which engine and client had to share: the client is good for more.")
         return [*found, *([self.disturbed] if self.disturbed is not None else [])]
 
     def to_dict(self) -> dict[str, Any]:

@@ -45,6 +45,12 @@ def test_undisturbed_levels_blame_nobody() -> None:
     assert calibration(level(50), level(200, error=0.2, waited=None)).disturbed is None
 
 
+@pytest.mark.parametrize(("cpus", "told"), [(1, True), (2, False)])
+def test_one_cpu_is_shared_with_the_engine(cpus: int, told: bool) -> None:
+    found = Calibration([level(50)], SET_UP | {"cpus": cpus}, "2026-12-01", 50.0, 400)
+    assert ("This machine has one CPU" in text_of(found)) is told
+
+
 def test_the_table_has_a_line_for_each_level_of_120_columns() -> None:
     lines = text_of(calibration(level(5000, "bursts"), level(50))).splitlines()
     assert len([line for line in lines if line.lstrip().startswith(("bursts  ", "even  "))]) == 2
