@@ -21,7 +21,7 @@ class Path:
     `rtt_ms` is the fastest TCP handshake: one round trip to whoever accepted the connection (a proxy, if there is one).
     `first_ms` is TTFT on a kept connection. `apart_ms`: the median gap between output events. `events` and `coalesced`
     count output events, and those that were read together with the one before. `buffered` answers came in one burst,
-    `whole` in one body.
+    `whole` in one body. `late_ms`: the longest that this client left a packet unread; None where no kernel stamp tells.
     """
 
     url: str
@@ -43,6 +43,7 @@ class Path:
     buffered: int
     whole: int
     kernel_clock: bool
+    late_ms: float | None = None
     trouble: str | None = None
 
     @property
@@ -67,9 +68,12 @@ class Path:
             found.append(f"{self.buffered} answers came in one burst: something between holds the stream back.")
         share = self.coalesced_share
         if share is not None and share > COALESCED_LIMIT and not self.buffered:
+            blame = "the server or the path groups them; compare servers by TPOT, not ITL."
+            if self.late_ms is not None and self.apart_ms is not None and self.late_ms > self.apart_ms / 2:
+                blame = f"but this busy client read up to {self.late_ms:.0f} ms late, which may be why: try again."
             found.append(
                 f"{100 * share:.1f} % of the events came together with the one before (limit "
-                f"{100 * COALESCED_LIMIT:.0f} %): the server or the path groups them; compare servers by TPOT, not ITL."
+                f"{100 * COALESCED_LIMIT:.0f} %): {blame}"
             )
         if not self.kernel_clock and self.events:
             found.append(
@@ -113,6 +117,7 @@ def path_of(
         buffered=sum(_one_burst(record) for record in streamed),
         whole=sum(not record.streamed and record.stream_asked for record in good),
         kernel_clock=bool(records) and all(record.transit.clock is Clock.KERNEL for record in good),
+        late_ms=max((lag / 1e6 for record in good if (lag := record.transit.max_lag_ns) is not None), default=None),
         trouble=failed[0].error if failed else None,
     )
 

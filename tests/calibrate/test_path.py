@@ -14,8 +14,11 @@ from locust_llm.report.calibration_path import path_dict, path_text
 MS = 1_000_000
 
 
-def record(*arrivals_ms: float, reused: bool = True, clock: Clock = Clock.KERNEL, **told: Any) -> RequestRecord:
+def record(
+    *arrivals_ms: float, reused: bool = True, clock: Clock = Clock.KERNEL, late_ms: int = 1, **told: Any
+) -> RequestRecord:
     transit = Transit(sent_ns=MS, reused=reused, clock=clock, tcp_ns=None if reused else 2 * MS)
+    transit.max_lag_ns = late_ms * MS if clock is Clock.KERNEL else None
     events = array("q", [int((1 + at) * MS) for at in arrivals_ms])
     return RequestRecord(**({"name": "x", "outcome": Outcome.SUCCESS, "transit": transit, "event_ns": events} | told))
 
@@ -42,6 +45,8 @@ CONCLUSIONS = [
     pytest.param((FIRST, record(20, 40, reused=False)), {}, "Only 0 of 1 requests found", id="not-kept"),
     pytest.param((FIRST, record(20, 20, 20)), {}, "came in one burst", id="burst"),
     pytest.param((FIRST, record(20, 20, 40)), {}, "25.0 % of the events came together", id="coalesced"),
+    pytest.param((FIRST, record(20, 20, 40)), {}, "the server or the path groups them", id="their-fault"),
+    pytest.param((FIRST, record(20, 20, 40, late_ms=30)), {}, "client read up to 30 ms late", id="our-fault"),
     pytest.param((FIRST, record(20, streamed=False)), {}, "came in one body", id="whole"),
     pytest.param((FIRST, record(20, 40, clock=Clock.READ)), {}, "does not stamp", id="read-clock"),
     pytest.param((FIRST, REFUSED), {}, "1 of 2 requests failed: HTTP 429", id="429"),
