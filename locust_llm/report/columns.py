@@ -14,6 +14,7 @@ from locust_llm.measure.counts import Counts
 from locust_llm.measure.series import Point
 from locust_llm.measure.summary import SummaryRow, summary, summary_row
 from locust_llm.report import open_load
+from locust_llm.report.client_delay import latest_reader
 from locust_llm.report.digits import Number, short, three
 from locust_llm.report.gates import gates_dict, so_far_dict
 from locust_llm.report.knee_panel import panel
@@ -145,7 +146,7 @@ def headline(view: RunView) -> list[dict[str, Any]]:
     While the test runs, rates are of the last ten seconds and all else of the run so far.
     """
     counts = view.stats.counts()
-    return [*_rates(view, counts), *_percentiles(view), _errors(view, counts), *_goodput(view, counts)]
+    return [*_rates(view, counts), *_percentiles(view), _errors(view, counts), *_goodput(view, counts), *_client(view)]
 
 
 def _rates(view: RunView, counts: Counts) -> Iterator[dict[str, Any]]:
@@ -195,6 +196,14 @@ def _goodput(view: RunView, counts: Counts) -> Iterator[dict[str, Any]]:
         note = _span(view) + (f", {share:.2%} of {counts.slo_judged}" if share is not None else "")
         note += f" meet {' and '.join(view.slos)}"
         yield _figure("goodput", "Goodput", short(view.figure("goodput")), "req/s", counts.slo_judged, note)
+
+
+def _client(view: RunView) -> Iterator[dict[str, Any]]:
+    """How late the client read what had arrived: the error bar, where the kernel's stamps tell."""
+    worst = latest_reader(view)
+    if worst is not None:
+        note = "at most, from a packet's arrival to its read; touches no kernel stamp"
+        yield _figure("read_delay_p99", "Client delay p99", three(worst.read_p99_ms), "ms", None, note)
 
 
 def _span(view: RunView) -> str:
