@@ -5,9 +5,14 @@ from __future__ import annotations
 from locust_llm.report.run import ProcessLag, RunView
 
 
+def latest_reader(view: RunView) -> ProcessLag | None:
+    """The process that read latest; None where no kernel stamp tells."""
+    return max((lag for lag in view.lag if lag.reads), key=lambda lag: lag.read_p99_ms or 0.0, default=None)
+
+
 def client_delay_text(view: RunView) -> str | None:
     """One line on the process that read latest; None where no kernel stamp tells."""
-    worst = max((lag for lag in view.lag if lag.reads), key=lambda lag: lag.read_p99_ms or 0.0, default=None)
+    worst = latest_reader(view)
     if worst is None:
         return None
     whose = f" ({worst.process})" if sum(lag.reads > 0 for lag in view.lag) > 1 else ""

@@ -14,6 +14,7 @@ from locust_llm.plugin import read_delays, view
 from locust_llm.plugin.listener import Health
 from locust_llm.report.calibration_store import Safe
 from locust_llm.report.client_delay import client_delay_text
+from locust_llm.report.columns import headline
 from locust_llm.report.run import ProcessLag
 from tests.measure.build import OFFSET
 from tests.measure.play import Play, stream
@@ -100,6 +101,12 @@ WORSE = ProcessLag("w_2", 9, reads=100, read_p50_ms=2.1, read_p99_ms=16.8, read_
 def test_the_console_says_how_late_packets_were_read(lag: tuple[ProcessLag, ...], words: str | None) -> None:
     text = client_delay_text(view_of([], lag=lag))
     assert text is None if words is None else words in (text or "")
+
+
+def test_the_page_shows_it_on_top() -> None:
+    told = {figure["key"]: figure for figure in headline(view_of([], lag=(READ, WORSE)))}
+    assert (told["read_delay_p99"]["value"], told["read_delay_p99"]["unit"]) == (16.8, "ms")
+    assert "read_delay_p99" not in {figure["key"] for figure in headline(view_of([]))}
 
 
 def test_only_stamps_of_the_kernel_are_called_untouched(monkeypatch: pytest.MonkeyPatch) -> None:
