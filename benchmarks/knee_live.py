@@ -48,6 +48,10 @@ def search(url: str, args: list[str], locustfile: str, workers: int, folder: Pat
     table = result.output[result.output.index("\nSteps") :] if "\nSteps" in result.output else result.output
     print(table.strip(), flush=True)
     steps: dict[str, Any] = json.loads((folder / "run.json").read_text())["steps"]
+    for row in steps["rows"]:
+        running, waiting = row["server_running"], row["server_waiting"]
+        if running is not None and waiting is not None:
+            print(f"load {row['load']:g}: by its own metrics the server ran {running:.2f}, {waiting:.2f} waited")
     return steps
 
 

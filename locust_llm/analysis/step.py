@@ -117,13 +117,16 @@ class StepResult:
 
     @property
     def little_holds(self) -> bool | None:
-        """Whether `little` is 1, give or take 5 % and the long requests that stand across the window's ends.
+        """Whether `little` is 1, give or take 5 %, the long requests that stand across the window's ends, and one look.
 
-        None when fewer than 20 requests ended: then those at the ends decide.
+        Requests in flight are looked at once a second: of few, one look between two requests weighs much. None when
+        fewer than 20 requests ended: then those at the ends decide.
         """
         if self.little is None or self.p95_residence_s is None or self.outcomes < 20:
             return None
-        return abs(self.little - 1) <= 0.05 + 1.5 * self.p95_residence_s / (self.end_s - self.begin_s)
+        length_s = self.end_s - self.begin_s
+        look = 1 / (length_s * self.in_flight.value) if self.in_flight is not None and self.in_flight.value > 0 else 0.0
+        return abs(self.little - 1) <= 0.05 + 1.5 * self.p95_residence_s / length_s + look
 
     @property
     def refused_share(self) -> float:

@@ -10,7 +10,7 @@ from locust_llm.analysis.outcomes import Ended, Fate, Outcomes
 from locust_llm.analysis.seconds import Seconds
 from locust_llm.analysis.step import Asked, Status, StepResult
 from locust_llm.analysis.window import nearest_rank, step_result, throughput
-from tests.analysis.build import NAN, done, failed
+from tests.analysis.build import NAN, done, failed, step
 
 
 def steady(seconds: int, users: int = 2, tokens_s: float = 100.0, in_flight: float | None = None) -> Seconds:
@@ -173,3 +173,10 @@ def test_throughput_is_never_negative() -> None:
 def test_nearest_rank(q: float, expected: float) -> None:
     assert nearest_rank(np.array([4.0, NAN, 1.0, 3.0, 2.0]), q) == expected
     assert nearest_rank(np.array([NAN]), q) is None
+
+
+def test_one_look_between_two_requests_does_not_break_little_s_law() -> None:
+    """One user, eight looks, one of them at nothing: L is 0.88. Of a hundred users it would be a finding."""
+    told = {"little": 0.88, "end_s": 8.0, "p95_residence_s": 0.1, "outcomes": 80}
+    assert step(1.0, 200.0, in_flight=0.88, **told).little_holds
+    assert step(100.0, 200.0, in_flight=88.0, **told).little_holds is False
