@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from locust_llm.measure.findings.client import COALESCED_LIMIT
 from locust_llm.report.run import ProcessLag, RunView
 
 
@@ -16,8 +17,15 @@ def client_delay_text(view: RunView) -> str | None:
     if worst is None:
         return None
     whose = f" ({worst.process})" if sum(lag.reads > 0 for lag in view.lag) > 1 else ""
-    untouched = ", which touches no kernel stamp" if view.clock == "kernel" else ""
-    return f"read packets within {read_delay_text(worst)} of their arrival{whose}{untouched}"
+    return f"read packets within {read_delay_text(worst)} of their arrival{whose}{_reservation(view)}"
+
+
+def _reservation(view: RunView) -> str:
+    """What the delay means for the stamps: nothing, unless a read held several packets, of which it dates the last."""
+    counts = view.stats.counts()
+    if counts.events and counts.coalesced_events / counts.events > COALESCED_LIMIT:
+        return ", as far as the last packet of each read tells: many held several"
+    return ", which touches no kernel stamp" if view.clock == "kernel" else ""
 
 
 def read_delay_text(lag: ProcessLag) -> str:

@@ -16,7 +16,7 @@ from locust_llm.report.calibration_store import Safe
 from locust_llm.report.client_delay import client_delay_text
 from locust_llm.report.columns import headline
 from locust_llm.report.run import ProcessLag
-from tests.measure.build import OFFSET
+from tests.measure.build import OFFSET, record
 from tests.measure.play import Play, stream
 from tests.report.runs import view_of
 
@@ -114,3 +114,5 @@ def test_only_stamps_of_the_kernel_are_called_untouched(monkeypatch: pytest.Monk
     assert "touches no kernel stamp" not in (client_delay_text(shown) or "")
     monkeypatch.setattr(type(shown), "clock", property(lambda _: Clock.KERNEL.value))
     assert "touches no kernel stamp" in (client_delay_text(shown) or "")
+    together = view_of([record((100, 100, 120), n=3)], lag=(READ,))
+    assert "the last packet of each read" in (client_delay_text(together) or "")
