@@ -50,10 +50,12 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """`min_effect`: the least change that matters (0.05: 5 %). `stored`: the base is a stored baseline."""
+    """`min_effect`: the least change that matters (0.05: 5 %). `stored`: the base is a stored baseline. `together`: the
+    two sides, one each, are of one run."""
 
     min_effect: float = 0.05
     stored: bool = False
+    together: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,7 @@ def compare(
     for subject in subjects:
         sides = [[reader.read(subject) for reader in side] for side in readers]
         if subject in judged or any(reading.value is not None for side in sides for reading in side):
-            differences[subject] = difference(subject, *sides, stored=rules.stored)
+            differences[subject] = difference(subject, *sides, stored=rules.stored, together=rules.together)
     turns = interleaved(base, run)
     unproven = _unproven(base, run, turns, rules)
     significant = holm({subject: differences[subject].p for subject in judged}) if unproven is None else frozenset()
@@ -156,6 +158,8 @@ def _unproven(base: Sequence[Run], run: Sequence[Run], turns: bool | None, rules
     spoilt = next((each.spoilt for each in (*base, *run) if each.spoilt is not None), None)
     if spoilt is not None:
         return spoilt
+    if rules.together:
+        return None
     if rules.stored:
         few = f"a stored baseline needs {BASELINE_LEAST} runs or more, not {len(base)}"
         return few if len(base) < BASELINE_LEAST else None
@@ -182,7 +186,8 @@ def _verdict(
     if found.weak is not None:
         return Verdict.UNKNOWN, found.weak
     if found.change is None or found.p is None:
-        return Verdict.UNKNOWN, "there is nothing to compare"
+        long = rules.together and found.change is not None
+        return Verdict.UNKNOWN, "no interval: run longer" if long else "there is nothing to compare"
     verdict, reason = Verdict.SAME, None
     if significant and _matters(subject, found, rules):
         verdict = Verdict.WORSE if (found.change > 0) == subject.lower_is_better else Verdict.BETTER

@@ -8,7 +8,7 @@ are. The yardstick of the difference is, in this order,
 - `baseline`: the scatter of a stored baseline of three runs or more, t with n - 1. The other side counts as one run
   however many it has, since runs made together share what makes one day differ from another;
 - `within`: nothing but the scatter within the runs. How runs differ from each other is unknown then, so it gives an
-  interval but proves nothing.
+  interval but proves nothing, except where both sides are of one and the same run.
 
 Where the scatter within the runs can be told it is the least that any yardstick gives: three runs may agree by chance.
 """
@@ -68,8 +68,11 @@ class Difference:
     weak: str | None = None
 
 
-def difference(subject: Subject, base: Sequence[Reading], run: Sequence[Reading], *, stored: bool) -> Difference:
-    """The difference in one figure. `stored`: the base is a stored baseline."""
+def difference(
+    subject: Subject, base: Sequence[Reading], run: Sequence[Reading], *, stored: bool = False, together: bool = False
+) -> Difference:
+    """The difference in one figure. `stored`: the base is a stored baseline. `together`: both sides are of one run, so
+    that the scatter within it is all there is."""
     weak = min((reading.weak for reading in (*base, *run) if reading.weak is not None), default=None)
     scale = _SHARE if subject.is_share else _RATIO
     found = Difference(
@@ -83,7 +86,7 @@ def difference(subject: Subject, base: Sequence[Reading], run: Sequence[Reading]
     )
     if not _comparable(scale, base) or not _comparable(scale, run):
         return found
-    return _measured(found, scale, _Side(scale, base), _Side(scale, run), stored=stored)
+    return _measured(found, scale, _Side(scale, base), _Side(scale, run), stored=stored, together=together)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,7 @@ class _Side:
         self.batches = min((reading.batches for reading in readings if reading.batches), default=0)
 
 
-def _measured(found: Difference, scale: _Scale, base: _Side, run: _Side, *, stored: bool) -> Difference:
+def _measured(found: Difference, scale: _Scale, base: _Side, run: _Side, *, stored: bool, together: bool) -> Difference:
     apart = run.mean - base.mean
     errors = []  # (standard error of the difference, degrees of freedom): the least certain one counts
     yardstick = Yardstick.WITHIN
@@ -132,7 +135,7 @@ def _measured(found: Difference, scale: _Scale, base: _Side, run: _Side, *, stor
     half = max(student_t((1 + CONFIDENCE) / 2, dof) * error for error, dof in errors)
     low, high = scale.change(apart - half), scale.change(apart + half)
     p = None
-    if yardstick is not Yardstick.WITHIN:
+    if together or yardstick is not Yardstick.WITHIN:
         p = max(two_sided_p(apart / error, dof) if error else float(apart == 0) for error, dof in errors)
     return replace(found, change=scale.change(apart), low=low, high=high, yardstick=yardstick, p=p)
 

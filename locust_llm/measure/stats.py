@@ -52,7 +52,8 @@ class RunStats:
     `slos`: the limits that each request has to meet. `apart`: request names that get blocks of their own (see `blocks`)
     beside those of all; a day's worth of them is a few hundred kilobytes a name. `probing`: keep `probe`, a few numbers
     of each request (see `probe_log`). `stall_ms`: a longer gap is a stall (see `smoothness`).
-    `counter`: counts an answer's tokens for the billing audit (see `tokens`).
+    `counter`: counts an answer's tokens for the billing audit (see `tokens`). `sides`: endings of request names; those
+    that end alike get blocks together, under that ending.
     `first_sent_s`, `stopped_s`, `all_running_s`: wall-clock seconds of the run's marks, None until they happen.
     """
 
@@ -67,6 +68,7 @@ class RunStats:
         probing: bool = False,
         stall_ms: float = STALL_MS,
         counter: Counter | None = None,
+        sides: Sequence[str] = (),
     ) -> None:
         self.slos = tuple(slos)
         self.min_tokens = min_tokens
@@ -84,6 +86,7 @@ class RunStats:
         self._live = Live(offset_ns)
         self._names: dict[str, NameStats] = {}
         self._apart = frozenset(apart)
+        self._sides = tuple(sides)
         self._blocks: dict[str | None, Blocks] = {}
 
     # -- feeding -------------------------------------------------------------------------------------------------
@@ -283,9 +286,10 @@ class RunStats:
     # -- parts ---------------------------------------------------------------------------------------------------
 
     def _blocks_at(self, record: RequestRecord) -> list[Block]:
-        """The blocks that a request ended in: that of all, and its name's own."""
+        """The blocks that a request ended in: that of all, its name's own, and its side's."""
         second = self._live.second(record.ended_ns)
-        keys = (None, record.name) if record.name in self._apart else (None,)
+        keys: tuple[str | None, ...] = (None, record.name) if record.name in self._apart else (None,)
+        keys += tuple(side for side in self._sides if record.name.endswith(side))
         return [self._blocks.setdefault(key, Blocks()).at(second) for key in keys]
 
     @property

@@ -225,9 +225,13 @@ class UserCalls:
         messages: Sequence[Mapping[str, Any]] | None = None,
         prompt: WirePrompt | None = None,
     ) -> Call:
-        usual = self.session.targets.call(self._user.host, api)
+        side = self.session.sides.of(self._user.number)
+        usual = self.session.targets.call(self._user.asked_host, api)
         if max_tokens is None and api != EMBEDDINGS.name:
-            usual = self.session.workload.sized(usual, asked, self._user.host, api)
+            usual = self._user.workload.sized(usual, asked, self._user.asked_host, api)
+        if side is not None:
+            name += side.ending
+            model = model if model is not None else side.model
         extra = {**usual.extra, **body}
         call = replace(
             usual,
@@ -263,7 +267,7 @@ class UserCalls:
         return record
 
     def _new_client(self, api: str) -> LLMClient:
-        client = LLMClient(self.session.targets.config_for(self._user.host, api))
+        client = LLMClient(self.session.targets.config_for(self._user.asked_host, api))
         self._clients.append(client)
         return client
 

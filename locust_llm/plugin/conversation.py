@@ -47,10 +47,10 @@ class Conversation:
     ) -> None:
         """`turns` and `think_time` (seconds, or a wait_time of Locust's) default to --llm-turns and --llm-think-time.
         `tokens` is the length of generated questions after the first; `system` a system message."""
-        settings, item = user.session.settings, user.session.workload.item()
+        settings, item = user.session.settings, user.workload.item()
         self._user = user
         self.name = name
-        self.turns = turns if turns is not None else user.session.workload.turns()
+        self.turns = turns if turns is not None else user.workload.turns()
         self.think_time = think_time if think_time is not None else settings.think_time
         self._tokens = tokens
         self._says: Iterator[str] | None = None

@@ -90,9 +90,10 @@ class Listener:
         apart: Sequence[str] = (),
         stall_ms: float = STALL_MS,
         counter: Counter | None = None,
+        sides: Sequence[str] = (),
     ) -> None:
         """A test starts: forget the last one."""
-        self.stats = self._fresh(min_tokens, slos, apart, stall_ms, counter)
+        self.stats = self._fresh(min_tokens, slos, apart, stall_ms, counter, sides)
         self.running = set()
         self.health = {}
         self._over = False
@@ -211,6 +212,7 @@ class Listener:
         apart: Sequence[str] = (),
         stall_ms: float = STALL_MS,
         counter: Counter | None = None,
+        sides: Sequence[str] = (),
     ) -> RunStats:
         lag_s = None if self._worker else REPORT_LAG_S if self._master else LOCAL_LAG_S
         offset_ns = time.time_ns() - time.monotonic_ns()
@@ -224,4 +226,5 @@ class Listener:
             probing=probing,
             stall_ms=stall_ms,
             counter=counter,
+            sides=sides,
         )

@@ -38,4 +38,4 @@ class OpenLoopUser(LLMUser):
 
     def _prepare(self, offset_ns: int) -> None:
         """Make the prompt of an arrival while there is time: a long one takes longer than a request may be late."""
-        self._arrived = self.session.workload.recorded(self._aim, offset_ns)
+        self._arrived = self.workload.recorded(self._aim, offset_ns)

@@ -78,6 +78,14 @@ OPTIONS: tuple[Option, ...] = (
         in_form=True,
     ),
     Option(
+        "--llm-ab",
+        str,
+        "",
+        "A second target, a URL or a model: half of the users ask it, and at the end it (B) is compared with the usual"
+        " one (A)",
+        "HOST_OR_MODEL",
+    ),
+    Option(
         "--llm-api-key-env",
         str,
         "",

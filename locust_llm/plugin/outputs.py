@@ -19,6 +19,7 @@ from locust_llm.analysis.step import StepResult
 from locust_llm.plugin.session import Session
 from locust_llm.plugin.view import view_of
 from locust_llm.report import console, csv, step_tables
+from locust_llm.report.compare_sides import sides_text
 from locust_llm.report.document import document, write_document
 from locust_llm.report.files import append, numbered, trouble, write_whole
 from locust_llm.report.github import ACTIONS, STEP_SUMMARY, workflow_commands
@@ -140,7 +141,9 @@ class Outputs:
             self._records.close()
             self._records = None
         if not self.session.is_worker:
-            self.session.gates.judge(view_of(self.session).findings)
+            findings = view_of(self.session).findings
+            self.session.gates.judge(findings)
+            self.session.sides.judge(findings)
             self._write_all()
 
     def _write_all(self) -> None:
@@ -198,6 +201,8 @@ class Outputs:
                 sys.stdout.writelines(f"{line}\n" for line in workflow_commands(view.judgement, view.marks))
                 sys.stdout.flush()
             table.info(console.summary_text(view))
+            if view.sides is not None:
+                table.info("\n%s", sides_text(view.sides))
             if view.steps:
                 table.info("")
                 table.info(step_tables.table_text(view))

@@ -27,6 +27,7 @@ from locust_llm.plugin.origin import origin_of_session
 from locust_llm.plugin.probing import Probing
 from locust_llm.plugin.scraper import Scraper
 from locust_llm.plugin.settings import Settings
+from locust_llm.plugin.sides import Sides
 from locust_llm.plugin.step_rows import StepRows
 from locust_llm.plugin.steps import StepRun
 from locust_llm.plugin.targets import Targets
@@ -63,6 +64,7 @@ class Session:
         self.on_step: list[Callable[[StepResult], None]] = []
         self.workload = Workload(self)
         self.targets = Targets(self)
+        self.sides = Sides(self)
         self._users = 0
         rows.keep_metrics_apart(environment.stats)
 
@@ -95,6 +97,7 @@ class Session:
         self.open_load.check()
         self.scraper.check()
         self.gates.check()
+        self.sides.check()
         self._load_counter()
         self.workload.settle()
         self.targets.settle()
@@ -127,7 +130,10 @@ class Session:
         self.started_wall_s, self.stopped_wall_s = time.time(), None
         self.lost = {}
         gated = [gate.name for gate in self.settings.gate if gate.name is not None]
-        self.listener.begin(self.settings.min_tokens, self.settings.slo, gated, self.settings.stall, self.counter)
+        self.listener.begin(
+            self.settings.min_tokens, self.settings.slo, gated, self.settings.stall, self.counter, self.sides.endings
+        )
+        self.sides.begin()
         self.brakes.begin()
         self.gates.begin()
         self.open_load.begin()

@@ -21,6 +21,7 @@ class Settings:
     api: str
     no_stream: bool
     model: str
+    ab: str
     api_key_env: str
     header: tuple[str, ...]
     extra_body: dict[str, Any]

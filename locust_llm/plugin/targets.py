@@ -84,11 +84,11 @@ class Targets:
         for user in users:
             if user.llm_api and user.llm_api not in APIS:
                 raise ConfigurationError(f"{user.__name__}.llm_api is {user.llm_api!r}: give one of {', '.join(APIS)}")
-        return list(
-            dict.fromkeys(
-                (self.environment.host or user.host or None, user.llm_api or self._settings.api) for user in users
-            )
+        found = dict.fromkeys(
+            (self.environment.host or user.host or None, user.llm_api or self._settings.api) for user in users
         )
+        second = self._session.sides.host
+        return list(found | dict.fromkeys((second, api) for _, api in found) if second is not None else found)
 
     # -- before a test: local or master ------------------------------------------------------------------------
 
@@ -102,6 +102,7 @@ class Targets:
         self._settle_target()
         for host, api in self.pairs():
             self._check(host, api)
+            self._check_second(host, api)
 
     def tell(self, options: Any) -> None:
         """Leave what was settled in Locust's options, which it sends to the workers."""
@@ -176,6 +177,22 @@ class Targets:
                 logger.info("%d warm-up requests, %d of them failed, are in no figure", len(records), failed)
         finally:
             client.close()
+
+    def _check_second(self, host: str | None, api: str) -> None:
+        """Preflight of the second model of --llm-ab; nothing without one."""
+        model = self._session.sides.model
+        if model is None:
+            return
+        if model == self.models.get(host or ""):
+            raise ConfigurationError(f"--llm-ab {model} is the model that is asked anyway: name another, or a URL")
+        client = LLMClient(self.config_for(host, api))
+        try:
+            report = check(client, replace(self.call(host, api), model=model), send=not self._settings.no_preflight)
+        finally:
+            client.close()
+        for warning in report.warnings:
+            logger.warning(warning)
+        logger.info(report.sentence)
 
     def _follow(self, host: str | None, api: str, client: LLMClient, report: Report) -> None:
         """Go where preflight found the API, if that is not where it was thought to be."""

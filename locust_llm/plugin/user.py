@@ -11,7 +11,7 @@ from locust_llm.plugin import setup as _setup  # noqa: F401 - hooks into Locust
 from locust_llm.plugin.calls import UserCalls
 from locust_llm.plugin.conversation import Conversation, ThinkTime
 from locust_llm.plugin.session import session_of
-from locust_llm.plugin.workload import aim_of
+from locust_llm.plugin.workload import Workload, aim_of
 from locust_llm.workload.prompt import Messages, Prompt
 
 
@@ -44,13 +44,25 @@ class LLMUser(User):
             self.session.begin()
         self.number = self.session.next_user()
         self.client = UserCalls(self)
-        self._aim = aim_of(self.host, self.llm_api or self.session.settings.api)
+        self._aim = aim_of(self.asked_host, self.llm_api or self.session.settings.api)
+
+    @property
+    def asked_host(self) -> str | None:
+        """The host that this user asks: its own, or with `--llm-ab` maybe the second one."""
+        side = self.session.sides.of(self.number)
+        return side.host if side is not None and side.host is not None else self.host
+
+    @property
+    def workload(self) -> Workload:
+        """Where its requests come from: with `--llm-ab` each side has the same ones for itself."""
+        side = self.session.sides.of(self.number)
+        return side.workload if side is not None else self.session.workload
 
     def prompt(self, tokens: int | None = None, *, shared: float | None = None) -> Prompt:
         """The next prompt: of `--llm-dataset`, the file of `--llm-prompt-file`, or generated words that no cache has
         seen. With `tokens` it is generated and has that length; `shared` is the share that it has in common with
         others (else `--llm-shared-prefix`)."""
-        return self.session.workload.prompt(self._aim, tokens, shared)
+        return self.workload.prompt(self._aim, tokens, shared)
 
     def messages(self) -> Messages:
         """The next prompt as a list of messages, all of them where the data set has several."""

@@ -57,6 +57,7 @@ def view_of(session: Session) -> RunView:
         server=session.scraper.series,
         slos=tuple(str(slo) for slo in session.settings.slo),
         judgement=session.gates.judgement,
+        sides=session.sides.compared,
         workload=session.workload.told(),
         origin=session.origin,
         gates=tuple(session.settings.gate),

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from locust_llm.analysis.compare import Comparison, Row, Verdict
 from locust_llm.analysis.compare_difference import Yardstick
-from locust_llm.report.compare import Compared, Told
 from locust_llm.report.lines import FEW, FEW_NOTE, NOTHING, number
+
+if TYPE_CHECKING:
+    from locust_llm.report.compare import Compared, Told
 
 HEADS: Final = ("base", "run", "change", "95 % interval", "n")
 
@@ -139,3 +141,28 @@ def notes(compared: Compared) -> Iterator[str]:
 def finite(value: float | None) -> float | None:
     """The value, or None for what JSON does not have."""
     return value if value is not None and math.isfinite(value) else None
+
+
+def figure_dict(row: Row) -> dict[str, Any]:
+    """One figure as plain values."""
+    subject, found = row.subject, row.difference
+    return {
+        "figure": str(subject),
+        "title": subject.title,
+        "unit": "" if subject.is_share else subject.unit,
+        "name": subject.name,
+        "base": finite(found.base),
+        "run": finite(found.run),
+        "base_beyond": found.base_beyond,
+        "run_beyond": found.run_beyond,
+        "base_n": found.base_n,
+        "run_n": found.run_n,
+        "change": finite(found.change),
+        "change_is": "difference" if subject.is_share else "ratio - 1",
+        "low": finite(found.low),
+        "high": finite(found.high),
+        "interval": found.yardstick.value if found.yardstick is not None else None,
+        "p": finite(found.p),
+        "verdict": row.verdict.value if row.verdict is not None else None,
+        "reason": row.reason,
+    }

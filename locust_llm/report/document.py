@@ -23,6 +23,7 @@ from locust_llm.measure.stats import RunStats
 from locust_llm.measure.summary import SummaryRow, summary
 from locust_llm.report.by_length import by_length_dict
 from locust_llm.report.columns import findings, points_columns
+from locust_llm.report.compare_sides import sides_dict
 from locust_llm.report.files import trouble, write_whole
 from locust_llm.report.gates import gates_dict, judgement_of
 from locust_llm.report.open_load import open_load_dict, open_load_of
@@ -89,6 +90,7 @@ def document(view: RunView) -> dict[str, Any]:
         "cost": _cost(view),
         "slos": list(view.slos),
         "gates": gates_dict(view.judgement) if view.judgement is not None else None,
+        "sides": sides_dict(view.sides) if view.sides is not None else None,
     }
 
 

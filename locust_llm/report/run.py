@@ -22,6 +22,7 @@ from locust_llm.report.origin import Origin
 
 if TYPE_CHECKING:
     from locust_llm.measure.findings import Finding
+    from locust_llm.report.compare_sides import ComparedSides
 
 OVER: Final = frozenset({"stopped", "ready"})
 """States in which no figure changes any more; in all others they are provisional."""
@@ -65,7 +66,8 @@ class RunView:
     httpx, gevent, numpy; `machine` platform, cpus, kernel. Wall times are seconds since 1970, labels only.
     `lost_workers` names the workers whose last figures are missing. `engine_command` restarts the embedded engine.
     `slos` are the limits of each request; `judgement` tells the `gates`: None without any, or before the end.
-    `open_load` is None in closed loop. `step_now` is what the running step of a sweep or search waits for, in words.
+    `sides` compares the two targets of --llm-ab, at the end. `open_load` is None in closed loop. `step_now` is
+    what the running step of a sweep or search waits for, in words.
     """
 
     stats: RunStats
@@ -91,6 +93,7 @@ class RunView:
     server: ServerSeries | None = None
     slos: tuple[str, ...] = ()
     judgement: Judgement | None = None
+    sides: ComparedSides | None = None
     origin: Origin | None = None
     workload: Mapping[str, Any] = field(default_factory=dict)  # the data set and its hash, what targets were found
     gates: tuple[Gate, ...] = ()

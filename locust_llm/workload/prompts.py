@@ -86,7 +86,7 @@ class Prompts:
         *,
         run: str = "",
         worker: int = 0,
-        seed: int | None = None,
+        seed: int | str | None = None,
         shared: float = 0.0,
         prefixes: int = 1,
     ) -> None:
