@@ -1,7 +1,9 @@
 """RateSearch: the highest rate of arrivals that a server sustains, in few steps; it has no state, as `KneeSearch`.
 
 It doubles the rate until the backlog grows, or halves it until it does not, then tries the logarithmic middle between
-the highest sustained rate and the lowest overloaded one until they are at most 10 % apart.
+the highest sustained rate and the lowest overloaded one until they are at most 10 % apart. A step whose time was up
+before that could be told counts as sustained, and the notes say so: at low rates it takes long to tell, and a rate that
+is far too high shows at once.
 """
 
 from __future__ import annotations
@@ -52,10 +54,10 @@ class RateKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RateVerdict:
-    """`sustained_rps`: the highest rate whose backlog did not grow; `overloaded_rps`: the lowest whose did, or that
+    """`sustained_rps`: the highest rate whose backlog was not shown to grow; `overloaded_rps`: the lowest whose was.
 
-    could not be shown not to (`notes` say so). None where there was none. `served_rps`: what was served at that rate
-    while its backlog grew. `slo_capacity_rps`: up to which rate every step met the SLOs with the share `slo_target`;
+    None where there was none; `notes` say which sustained ones stayed undecided. `served_rps`: what was served at the
+    overloaded rate. `slo_capacity_rps`: up to which rate every step met the SLOs with the share `slo_target`;
     both None without SLOs.
     """
 
@@ -133,8 +135,8 @@ def _slo_said(capacity: float | None, target: float) -> str:
 def _bounds(results: Sequence[StepResult]) -> tuple[float | None, float | None]:
     """(highest sustained rate below every overloaded one, lowest overloaded rate)."""
     judged = [step for step in results if step.status not in (Status.CLIENT_LIMITED, Status.TOO_SHORT)]
-    overloaded = min((step.load for step in judged if step.status in (Status.OVERLOADED, Status.NOISY)), default=None)
-    fine = [step.load for step in judged if step.status in (Status.STEADY, Status.DRIFTING)]
+    overloaded = min((step.load for step in judged if step.status is Status.OVERLOADED), default=None)
+    fine = [step.load for step in judged if step.status is not Status.OVERLOADED]
     sustained = max((load for load in fine if overloaded is None or load < overloaded), default=None)
     return sustained, overloaded
 
@@ -145,7 +147,8 @@ def _spoilt(step: StepResult) -> StepResult | None:
 
 def _notes(results: Sequence[StepResult]) -> tuple[str, ...]:
     return tuple(
-        f"At {step.load:.4g} requests/s it stayed open whether the backlog grows ({step.why}): taken as overloaded."
+        f"At {step.load:.4g} requests/s it stayed open whether the backlog grows ({step.why}): it was not shown to, "
+        "so it counts as sustained. A longer --llm-step-time tells."
         for step in results
         if step.status is Status.NOISY
     )

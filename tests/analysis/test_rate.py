@@ -83,13 +83,19 @@ def test_a_spoilt_step_ends_the_search(status: Status, why: str, kind: RateKind)
     assert why in verdict.sentence
 
 
-def test_an_undecided_step_counts_as_overloaded_and_says_so() -> None:
-    verdict, _ = run(
-        RateSearch(20.0), lambda rate: judged(rate, Status.STEADY if rate < 5 else Status.NOISY, rate, "0.2 ± 0.1")
-    )
+def test_an_undecided_step_counts_as_sustained_and_says_so() -> None:
+    """At low rates time is up before it can be told; the search goes on to where it can be."""
+
+    def make(rate: float) -> StepResult:
+        status = Status.NOISY if rate < 3 else Status.STEADY if rate < 5 else Status.OVERLOADED
+        return judged(rate, status, rate, "0.2 ± 0.1" if rate < 3 else None)
+
+    verdict, rates = run(RateSearch(20.0), make)
+    assert rates[:4] == [1.0, 2.0, 4.0, 8.0]
     assert verdict.sustained_rps is not None
-    assert verdict.sustained_rps < 5
-    assert "stayed open whether the backlog grows (0.2 ± 0.1)" in verdict.notes[0]
+    assert 4 < verdict.sustained_rps < 5
+    assert [note[:20] for note in verdict.notes] == ["At 1 requests/s it s", "At 2 requests/s it s"]
+    assert "stayed open whether the backlog grows (0.2 ± 0.1): it was not shown to" in verdict.notes[0]
 
 
 def test_a_cut_off_search_says_what_it_has() -> None:
