@@ -26,6 +26,9 @@ from locust_llm.analysis.phases_prefill import Law, PrefillFit, Wait, find_wait,
 from locust_llm.measure.metrics import MIN_TOKENS
 from locust_llm.measure.probe_log import ProbePoint
 
+POOR_R2: Final = 0.8
+"""Below this a fit is told with a warning."""
+
 CACHED_SHARE: Final = 0.05
 CACHED_TOKENS: Final = 32
 """A prompt with more cached tokens than both of these (a chat template's own are no prompt) is left out."""
@@ -77,8 +80,20 @@ def find_phases(log: Iterable[ProbePoint], left_out: int = 0, min_tokens: int = 
     prefill, law = fit_prefill(points, usable, around, notes)
     wait = find_wait(points, usable, around, law) if prefill is not None and prefill.alone and law is not None else None
     decode = fit_decode(points, usable, around, min_tokens, notes)
+    for what, r2 in (("TTFT", prefill.r2 if prefill is not None else None), ("TPOT", _decode_r2(decode))):
+        if r2 is not None and r2 < POOR_R2:
+            notes.append(
+                f"The fit of {what} explains only {100 * max(r2, 0):.0f} % of what was seen: do not build on it."
+            )
     parts = _parts(points, usable, prefill, law) if prefill is not None and law is not None else ()
     return Phases(prefill, decode, wait, parts, len(usable), len(told) - len(usable), tuple(notes))
+
+
+def _decode_r2(fit: DecodeFit | None) -> float | None:
+    """R² where something was fitted besides the mean."""
+    if fit is None or (fit.per_context_ms, fit.per_stream_ms, fit.per_prefill_ms) == (None, None, None):
+        return None
+    return fit.r2
 
 
 def _cached(point: ProbePoint) -> bool:

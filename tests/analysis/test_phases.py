@@ -157,3 +157,9 @@ def test_a_crowded_probe_says_so() -> None:
     assert found.wait is None
     assert "--users 1" in _notes(found)
     assert "3 further requests were not kept" in _notes(found)
+
+
+def test_a_poor_fit_says_so() -> None:
+    points = probe(EngineSettings(entry_ms=40, prefill_tps=100_000), LENGTHS, 1, jitter_ms=60.0)
+    assert "explains only" in _notes(find_phases(points))
+    assert "explains only" not in _notes(find_phases(probe(BOTH, LENGTHS, 1)))
