@@ -80,7 +80,8 @@ class Gates:
         load = self.session.open_load
         if not load.active or self.session.is_worker or self.session.brakes.reason is not None:
             return
-        self._unserved = unserved(load.told())
+        totals = load.told()
+        self._unserved = unserved(totals) if not totals.stepped else None  # steps overload on purpose
 
     def judge(self, findings: Iterable[Finding]) -> None:
         """The test is over and all its figures are in."""

@@ -106,7 +106,7 @@ class StepRun:
 
     def _take(self, window: SteadyWindow | BacklogWindow) -> None:
         """The result of a step."""
-        busy = self._busy()
+        busy = self._busy(window)
         status = Status.CLIENT_LIMITED if busy else Status.STEADY
         asked = Asked(self.asked.load, status, busy, self.asked.output_factor, server=self._server(window))
         result = window.result(asked)
@@ -131,8 +131,11 @@ class StepRun:
         points = self.session.stats.points(math.ceil(result.begin_s) - 1)
         return waves_of([point.started for point in points if point.second < result.end_s - 1])
 
-    def _busy(self) -> str | None:
+    def _busy(self, window: SteadyWindow | BacklogWindow) -> str | None:
         """Why the client, not the server, was the bottleneck of this step; None when it was not."""
+        for worker, lost_s in self.session.lost.items():
+            if lost_s >= window.begun_s:
+                return f"worker {worker} was lost"
         for process, health in self.session.listener.step_health.items():
             cpu = health.cpu_percent.percentile(0.5)
             lag = health.lag_ms.percentile(0.99)
