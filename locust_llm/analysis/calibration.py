@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -19,9 +19,6 @@ from numpy.typing import NDArray
 
 from locust_llm.measure.findings.client import CPU_LIMIT
 from locust_llm.measure.histogram import Histogram
-
-LIMITS: Final = (0.01, 0.05)
-"""Errors that a safe number of streams is told for."""
 
 WAITED_LIMIT: Final = 0.1
 """Share of the time for which other work may have the client's core before it is blamed, too."""
@@ -171,23 +168,25 @@ class Level:
 
 def level_of(answers: Iterable[Answer], window: Window) -> Level | None:
     """The figures of one window; None when nothing was sent or no request began in it."""
-    told = list(answers)
-    errors_ns, gaps, true_gaps, ttfts, true_ttfts, handled, sent = _matched(told, window.since_ns, window.until_ns)
-    if not len(gaps) or not ttfts:
+    told, found = list(answers), _Matched()
+    for answer in told:
+        found.add(answer, window.since_ns, window.until_ns)
+    errors_ns, gaps, true_gaps = _joined(found.errors), _joined(found.gaps), _joined(found.true_gaps)
+    if not len(gaps) or not found.ttfts:
         return None
     length_s = (window.until_ns - window.since_ns) / 1e9
     return Level(
         mode=window.mode,
         streams=window.streams,
-        tokens_per_s=Compared(window.arrived_tokens / length_s, sent / length_s),
-        ttft_ms=_compared(np.array(ttfts), np.array(true_ttfts)),
+        tokens_per_s=Compared(window.arrived_tokens / length_s, found.sent / length_s),
+        ttft_ms=_compared(np.array(found.ttfts), np.array(found.true_ttfts)),
         itl_ms=_compared(gaps, true_gaps),
         engine_ttft_ms=_quantiles(np.array(window.engine_ttfts_ms)) if window.engine_ttfts_ms else None,
         stamp_us={name: value / 1e3 for name, value in (_quantiles(errors_ns) | {"max": errors_ns.max()}).items()},
         delay_us=delay_us(window.delays),
         coalesced=float((gaps < TOGETHER * true_gaps).mean()),
         kept_busy=_kept_busy(told, window),
-        cpu_us_per_token=window.cpu_s * 1e6 / max(handled, 1),
+        cpu_us_per_token=window.cpu_s * 1e6 / max(found.handled, 1),
         core_share=window.cpu_s / length_s,
         engine_core_share=window.engine_cpu_s / length_s,
         pace=float(true_gaps.mean()) / 1e6 / window.gap_ms,
@@ -197,44 +196,41 @@ def level_of(answers: Iterable[Answer], window: Window) -> Level | None:
     )
 
 
-def _matched(
-    answers: Iterable[Answer], since_ns: int, until_ns: int
-) -> tuple[Ints, Ints, Ints, list[int], list[int], int, int]:
-    """(stamp errors, gaps, true gaps, TTFTs, true TTFTs in ns; tokens handled and tokens sent) in the window.
+@dataclass(slots=True)
+class _Matched:
+    """All tokens of a window, the client's times beside the true ones, in ns."""
 
-    The true TTFT runs from the same `sent`, which is written down just before the request's `send()`.
-    """
-    errors: list[Ints] = []
-    gaps: list[Ints] = []
-    true_gaps: list[Ints] = []
-    ttfts: list[int] = []
-    true_ttfts: list[int] = []
-    handled = sent = 0
-    for answer in answers:
+    errors: list[Ints] = field(default_factory=list)
+    gaps: list[Ints] = field(default_factory=list)
+    true_gaps: list[Ints] = field(default_factory=list)
+    ttfts: list[int] = field(default_factory=list)
+    true_ttfts: list[int] = field(default_factory=list)
+    handled: int = 0
+    sent: int = 0
+
+    def add(self, answer: Answer, since_ns: int, until_ns: int) -> None:
+        """The tokens of one answer that were sent, and count those that were handled, in the window.
+
+        The true TTFT runs from the same `sent`, which is written down just before the request's `send()`.
+        """
         arrivals = np.asarray(answer.arrivals_ns, dtype=np.int64)
         sends = np.array(answer.text.split(), dtype=np.int64)
         if not len(arrivals) or len(sends) != len(arrivals):
-            continue
+            return
         inside = (sends >= since_ns) & (sends < until_ns)
-        handled += int(((arrivals >= since_ns) & (arrivals < until_ns)).sum())
-        sent += int(inside.sum())
-        errors.append((arrivals - sends)[inside])
+        self.handled += int(((arrivals >= since_ns) & (arrivals < until_ns)).sum())
+        self.sent += int(inside.sum())
+        self.errors.append((arrivals - sends)[inside])
         both = inside[1:] & inside[:-1]
-        gaps.append(np.diff(arrivals)[both])
-        true_gaps.append(np.diff(sends)[both])
+        self.gaps.append(np.diff(arrivals)[both])
+        self.true_gaps.append(np.diff(sends)[both])
         if inside[0]:
-            ttfts.append(int(arrivals[0]) - answer.sent_ns)
-            true_ttfts.append(int(sends[0]) - answer.sent_ns)
-    none = np.empty(0, dtype=np.int64)
-    return (
-        np.concatenate([none, *errors]),
-        np.concatenate([none, *gaps]),
-        np.concatenate([none, *true_gaps]),
-        ttfts,
-        true_ttfts,
-        handled,
-        sent,
-    )
+            self.ttfts.append(int(arrivals[0]) - answer.sent_ns)
+            self.true_ttfts.append(int(sends[0]) - answer.sent_ns)
+
+
+def _joined(parts: list[Ints]) -> Ints:
+    return np.concatenate([np.empty(0, dtype=np.int64), *parts])
 
 
 def _kept_busy(answers: Iterable[Answer], window: Window) -> float:
@@ -275,53 +271,3 @@ def delay_us(delays: Sequence[int]) -> dict[str, float] | None:
                 found[name] = (1 << bits) / 1e3
                 break
     return found
-
-
-def safe_streams(levels: Iterable[Level], limit: float) -> int | None:
-    """The largest number of streams up to which every level of every mode is safe; None when not even the smallest is.
-
-    Modes that got less far count with what they reached.
-    """
-    by_mode: dict[str, list[Level]] = {}
-    for level in levels:
-        by_mode.setdefault(level.mode, []).append(level)
-    reached = [_reached(found, limit) for found in by_mode.values()]
-    if not reached or None in reached:
-        return None
-    return min(streams for streams in reached if streams is not None)
-
-
-def first_unsafe(levels: Iterable[Level], limit: float) -> Level | None:
-    """The level with the fewest streams that is not safe; None when all are."""
-    return min((level for level in levels if not level.safe(limit)), key=lambda level: level.streams, default=None)
-
-
-def _reached(levels: list[Level], limit: float) -> int | None:
-    best: int | None = None
-    for level in sorted(levels, key=lambda level: level.streams):
-        if not level.safe(limit):
-            break
-        best = level.streams
-    return best
-
-
-def stop_reason(level: Level) -> str | None:
-    """Why more streams would tell nothing; None when they would."""
-    at = f"at {level.streams:,} streams ({level.mode})"
-    if level.failed:
-        return f"{level.failed} of {level.requests} requests failed {at}"
-    if level.engine_limited:
-        return (
-            f"the engine itself could not hold its pace {at}: its tokens were {100 * (level.pace - 1):.0f} % further "
-            "apart than wanted. That is no fault of the client, which may be good for more"
-        )
-    if level.error >= LIMITS[-1]:
-        return f"the largest error was {100 * level.error:.1f} % ({level.worst}) {at}"
-    if level.core_share > CPU_LIMIT:
-        return f"the client used {100 * level.core_share:.0f} % of a core {at} (limit {100 * CPU_LIMIT:.0f} %)"
-    if level.client_limited:
-        return (
-            f"the client was late with its next requests {at}: its streams were busy for {100 * level.kept_busy:.0f} % "
-            f"of the time (limit {100 * BUSY_LIMIT:.0f} %)"
-        )
-    return None

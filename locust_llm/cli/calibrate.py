@@ -15,7 +15,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from locust_llm.analysis.calibration import LIMITS, Level
+from locust_llm.analysis.calibration import Level
+from locust_llm.analysis.calibration_safe import LIMITS
 from locust_llm.cli.calibrate_path import look_at_path
 from locust_llm.cli.calibrate_run import GAP_MS, MODES, CalibrationError, calibrate
 from locust_llm.report.calibration import Calibration, text_of

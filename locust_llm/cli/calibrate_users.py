@@ -20,7 +20,8 @@ import gevent
 from locust import constant, events, task
 
 from locust_llm import LLMUser
-from locust_llm.analysis.calibration import LIMITS, Answer, Level, Window, level_of, stop_reason
+from locust_llm.analysis.calibration import Answer, Level, Window, level_of
+from locust_llm.analysis.calibration_safe import LIMITS, stop_reason
 from locust_llm.cli.calibrate_engine import PATH
 from locust_llm.cli.calibrate_plan import PROMPT, Plan
 from locust_llm.measure.record import Outcome, RequestRecord

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from locust_llm.analysis.calibration import LIMITS, Compared, Level, first_unsafe, safe_streams, stop_reason
+from locust_llm.analysis.calibration import Compared, Level
+from locust_llm.analysis.calibration_safe import LIMITS, first_unsafe, safe_streams, stop_reason
 
 SCHEMA: Final = "locust_llm.calibration/1"
 WIDTH: Final = 120

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import Final
 
-from locust_llm.analysis.calibration import LIMITS, Level
+from locust_llm.analysis.calibration import Level
+from locust_llm.analysis.calibration_safe import LIMITS
 from locust_llm.report.calibration import Calibration, cells, machine_line
 
 _HEADS: Final = (

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from locust_llm.analysis.calibration import Level, delay_us, first_unsafe, level_of, safe_streams, stop_reason
+from locust_llm.analysis.calibration import Level, delay_us, level_of
+from locust_llm.analysis.calibration_safe import first_unsafe, safe_streams, stop_reason
 from tests.calibrate.levels import answer, level, window
 
 
