@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from locust_llm.measure.catalogue import BY_KEY, E2E, ITL, TPOT, TTFT
+from locust_llm.measure.record import TokenSource
 from locust_llm.measure.summary import Quantile, SummaryRow, summary_row
 from locust_llm.report.columns import AGGREGATED, SHOWN
 from locust_llm.report.digits import three
@@ -43,7 +44,10 @@ class Line:
 
 def lines(view: RunView, name: str | None) -> list[Line]:
     """The metrics that users compare, of one name or (None) of all; those without a sample are left out."""
-    return [line for row in _rows(view, name) for line in _lines(row)]
+    untold = set(view.stats.counts(name).token_sources) - {TokenSource.USAGE}
+    return [
+        line for row in _rows(view, name) for line in _lines(row, estimated=bool(untold) and row.metric.key == TPOT)
+    ]
 
 
 def _rows(view: RunView, name: str | None) -> Iterator[SummaryRow]:
@@ -68,10 +72,11 @@ def _shown(row: SummaryRow) -> list[float | None]:
     return [three(row.at(q).value) for q, _ in SHOWN]
 
 
-def _lines(row: SummaryRow) -> Iterator[Line]:
+def _lines(row: SummaryRow, *, estimated: bool) -> Iterator[Line]:
+    """The lines of one metric; `estimated`: some answers' tokens are no usage (the sources stand in the files)."""
     quantiles = [row.at(q) for q, _ in SHOWN]
     name = AGGREGATED if row.name is None else row.name
-    title = f"{row.metric.title} ({row.metric.unit})"
+    title = f"{row.metric.title} ({row.metric.unit}{', estimated' if estimated else ''})"
     cells = [number(quantile.value) + FEW * quantile.few for quantile in quantiles]
     few = any(quantile.few for quantile in quantiles)
     yield Line(name, title, (f"{row.n:,}", *cells, number(row.max)), few=few)
