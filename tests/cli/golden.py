@@ -24,6 +24,12 @@ def steady(text: str) -> str:
     return text
 
 
+def is_golden(name: str, printed: str) -> bool:
+    """Whether it is what the file of that name below tests/data holds."""
+    path = _FOLDER / name
+    return path.exists() and steady(printed) == path.read_text()
+
+
 def assert_golden(name: str, printed: str) -> None:
     """Compare with the file of that name below tests/data."""
     path = _FOLDER / name
