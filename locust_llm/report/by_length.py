@@ -14,9 +14,9 @@ from locust_llm.measure.summary import too_few
 from locust_llm.report.lines import FEW, NOTHING, number
 
 QUANTILES: Final = (0.5, 0.95)
-HEADS: Final = {INPUT: "input tokens", OUTPUT: "output tokens", CACHED: "from the server's cache"}
+HEADS: Final = {INPUT: "input tokens", OUTPUT: "output tokens", CACHED: "cached share of input"}
 
-_TITLE: Final = 24
+_TITLE: Final = 26
 _CELL: Final = 12
 
 Row = tuple[Bucket, dict[str, Histogram]]

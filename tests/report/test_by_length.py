@@ -25,7 +25,15 @@ def test_the_console_has_a_table_where_lengths_differ() -> None:
     assert told[2].split() == ["513–1,024", "2", "100*", "100*", "2", "20.0*", "20.0*"]
     assert max(map(len, told)) <= WIDTH
     assert "By output tokens" not in text  # all of one length
-    assert "server's cache" not in text
+    assert "By cached share" not in text
+
+
+def test_cached_prompts_stand_apart() -> None:
+    events = [100.0 + 20 * i for i in range(30)]
+    told = [record(events, n=30, usage=usage(30, 100, cached_tokens=cached)) for cached in (0, 10, 90)]
+    lines = summary_text(RunView(fed(*told), state="stopped")).splitlines()
+    head = next(i for i, line in enumerate(lines) if line.startswith("By cached share of input"))
+    assert [" ".join(line.split()[:2]) for line in lines[head + 1 : head + 4]] == ["nothing 1", "0–25 %", "75–100 %"]
 
 
 def test_equal_requests_have_none() -> None:
