@@ -66,8 +66,8 @@ class RunView:
     httpx, gevent, numpy; `machine` platform, cpus, kernel. Wall times are seconds since 1970, labels only.
     `lost_workers` names the workers whose last figures are missing. `engine_command` restarts the embedded engine.
     `slos` are the limits of each request; `judgement` tells the `gates`: None without any, or before the end.
-    `origin` is what the run was started with. `sides` compares the two targets of --llm-ab, at the end. `open_load` is None in closed loop. `step_now` is
-    what the running step of a sweep or search waits for, in words.
+    `origin` is what the run was started with. `sides` compares the two targets of --llm-ab, at the end. `open_load` is
+    None in closed loop. `step_now` is what the running step of a sweep or search waits for, in words.
     """
 
     stats: RunStats
