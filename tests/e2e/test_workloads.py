@@ -85,7 +85,7 @@ def test_a_broken_line_is_named_before_anything_is_sent(folder: Path, stack: Exi
 
 
 @side_by_side
-@pytest.mark.parametrize("tokens", [128, 512, 2048])
+@pytest.mark.parametrize("tokens", [128, pytest.param(512, marks=pytest.mark.long), 2048])
 @pytest.mark.parametrize("engine", ["sim", pytest.param("llama", marks=pytest.mark.engine)])
 def test_input_lengths_are_hit_in_the_servers_tokens(folder: Path, stack: ExitStack, engine: str, tokens: int) -> None:
     """Within 1 %, after at most six requests; workers are told what was found."""
@@ -122,7 +122,7 @@ def test_output_lengths_are_what_was_asked_though_the_model_would_end_early(fold
     ("refused", "sent", "warns"),
     [
         (["min_tokens"], {"ignore_eos"}, False),
-        (["ignore_eos"], {"min_tokens"}, False),
+        pytest.param(["ignore_eos"], {"min_tokens"}, False, marks=pytest.mark.long),
         (["min_tokens", "ignore_eos"], set(), True),
     ],
     ids=["min_tokens", "ignore_eos", "both"],
@@ -153,7 +153,7 @@ def test_a_server_that_refuses_the_fields_is_asked_without_them(
 
 
 @side_by_side
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [pytest.param(0, marks=pytest.mark.long), 2])
 def test_shared_prefixes_are_hits(folder: Path, stack: ExitStack, workers: int) -> None:
     """Half of 320 tokens, of two prefixes: 160 cached tokens a request but for the first of each prefix."""
     engine = stack.enter_context(running_engine(folder, *FAST, "--prefix-cache-tokens", "10000000"))
@@ -232,7 +232,13 @@ MISTAKES = [
 
 
 @side_by_side
-@pytest.mark.parametrize(("args", "says"), MISTAKES, ids=[" ".join(row[0]) for row in MISTAKES])
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        pytest.param(*row, id=" ".join(row[0]), marks=pytest.mark.long if number > 1 else ())
+        for number, row in enumerate(MISTAKES)
+    ],
+)
 def test_a_mistake_is_one_sentence(folder: Path, stack: ExitStack, args: list[str], says: str) -> None:
     (folder / "data.txt").write_text("a\n")
     server = stack.enter_context(Replay(GOOD))
