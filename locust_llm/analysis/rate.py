@@ -169,7 +169,7 @@ def _said(
     if beyond is None:
         kind = RateKind.ABOVE if complete else RateKind.UNKNOWN
         return kind, f"{held}, the highest rate that was tried."
-    grows = f"at {beyond.load:.4g} the backlog grows and {beyond.requests_per_s:.4g} are served"
+    grows = f"overloaded at {beyond.load:.4g}: the backlog grows and {beyond.requests_per_s:.4g} are served"
     if beyond.status is Status.NOISY:
         grows = f"at {beyond.load:.4g} it stayed open whether the backlog grows"
     if sustained is None:

@@ -52,7 +52,7 @@ def test_a_search(capacity: float, search: RateSearch, first: list[float]) -> No
     assert verdict.overloaded_rps is not None
     assert verdict.sustained_rps <= capacity < verdict.overloaded_rps <= search.gap * verdict.sustained_rps * 1.001
     assert verdict.served_rps == capacity
-    assert f"{verdict.sustained_rps:.4g} requests/s are sustained" in verdict.sentence
+    assert f"{verdict.sustained_rps:.4g} requests/s are sustained; overloaded at" in verdict.sentence
 
 
 def test_sustained_up_to_the_limit() -> None:

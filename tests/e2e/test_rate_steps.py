@@ -71,7 +71,7 @@ def test_a_growing_backlog_is_called_overloaded(folder: Path, sim_server: SimSer
     assert row["in_flight"] > 20
     assert row["backlog_per_s"] == pytest.approx(80 - row["req_per_s"], rel=0.25)
     assert verdict["overloaded_rps"] == 80
-    assert "At 80 the backlog grows" in result.output
+    assert "Overloaded at 80: the backlog grows" in result.output
     (logged,) = csv.DictReader((folder / "log.csv").read_text().splitlines())
     assert (logged["users or rate"], logged["notes"]) == ("80", "overloaded")
     (told,) = csv.DictReader((folder / "run_llm_steps.csv").read_text().splitlines())
@@ -97,7 +97,7 @@ def test_a_sweep_of_rates(folder: Path, sim_server: SimServer, workers: int) -> 
 
 
 REFUSED = [
-    ("a ramp", ["--llm-rate-ramp", "5"], "leave out --llm-arrivals-file and --llm-rate-ramp"),
+    ("a ramp", ["--llm-rate-ramp", "5"], "steps of rate set the arrivals: leave out"),
     ("no rates", ["--llm-steps", "2,x"], "--llm-steps takes rates of requests per second"),
     ("a first above the last", ["--llm-shape", "knee", "--llm-rate", "9", "--llm-max-rate", "8"], "is above --llm-max"),
 ]
