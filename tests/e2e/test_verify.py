@@ -24,7 +24,7 @@ def test_a_run_agrees_and_a_changed_one_does_not(folder: Path, stack: ExitStack,
     engine = stack.enter_context(running_engine(folder, "--slots", "4", "--fault", "error:0.3", "--decode-ms", "10"))
     args = ["-f", "locustfile.py", "--headless", "--users", "6", "--spawn-rate", "6", "--run-time", "4s"]
     args += ["--host", engine.url, "--llm-max-tokens", "40", "--llm-json", "run.json", "--llm-records", "run.jsonl"]
-    args += ["--llm-slo", "ttft<200ms"]
+    args += ["--llm-slo", "ttft<200ms", "--llm-tokenizer", "words", "--llm-stall", "50ms"]
     port = str(free_port())
     args += ["--processes", "2", "--master-bind-port", port, "--master-port", port] if mode == "processes" else []
     with start_locust(args, cwd=folder) as locust:
