@@ -20,7 +20,7 @@ from typing import Final
 
 import numpy as np
 
-from locust_llm.analysis.overlap import company
+from locust_llm.analysis.overlap import Company, company
 from locust_llm.analysis.phases_decode import DecodeFit, fit_decode
 from locust_llm.analysis.phases_prefill import Law, PrefillFit, Wait, find_wait, fit_prefill, fresh_tokens
 from locust_llm.measure.metrics import MIN_TOKENS
@@ -36,7 +36,7 @@ CACHED_TOKENS: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part of the mean request: entry, prefill, scheduling or decode."""
+    """One part of the mean request: entry, prefill, scheduling, decode, or unexplained."""
 
     name: str
     ms: float
@@ -85,7 +85,7 @@ def find_phases(log: Iterable[ProbePoint], left_out: int = 0, min_tokens: int = 
             notes.append(
                 f"The fit of {what} explains only {100 * max(r2, 0):.0f} % of what was seen: do not build on it."
             )
-    parts = _parts(points, usable, prefill, law) if prefill is not None and law is not None else ()
+    parts = _parts(points, usable, around, prefill, law) if prefill is not None and law is not None else ()
     return Phases(prefill, decode, wait, parts, len(usable), len(told) - len(usable), tuple(notes))
 
 
@@ -101,15 +101,24 @@ def _cached(point: ProbePoint) -> bool:
     return cached > max(CACHED_TOKENS, CACHED_SHARE * (point.input_tokens or 0))
 
 
-def _parts(points: Sequence[ProbePoint], usable: Sequence[int], prefill: PrefillFit, law: Law) -> tuple[Part, ...]:
-    """The mean request's E2E: entry and prefill by the law, the rest of TTFT is scheduling, then decode."""
+def _parts(
+    points: Sequence[ProbePoint], usable: Sequence[int], around: Company, prefill: PrefillFit, law: Law
+) -> tuple[Part, ...]:
+    """The mean request's E2E: entry and prefill by the law, decode, and what TTFT lies above the law.
+
+    That is scheduling for the requests that were not alone; for those that were it is unexplained: disturbances.
+    """
     chosen = [points[i] for i in usable]
-    entry = law.entry
-    read = float(np.mean([law(fresh_tokens(p)) for p in chosen])) - entry
-    ttft = float(np.mean([p.ttft_ms for p in chosen if p.ttft_ms is not None]))
-    decode = float(np.mean([(p.last_s - p.first_s) * 1e3 for p in chosen if p.first_s is not None and p.last_s]))
-    scheduling = ttft - entry - read if prefill.alone else 0.0
-    told = [("entry", entry), ("prefill", read), ("scheduling", scheduling), ("decode", decode)]
+    above = np.array([(p.ttft_ms or 0.0) - law(fresh_tokens(p)) for p in chosen])
+    alone = around.alone[usable]
+    read = float(np.mean([law(fresh_tokens(p)) for p in chosen])) - law.entry
+    told = [
+        ("entry", law.entry),
+        ("prefill", read),
+        ("scheduling", float(above[~alone].sum()) / len(chosen) if prefill.alone else 0.0),
+        ("unexplained", float(above[alone].sum()) / len(chosen) if prefill.alone else float(above.mean())),
+        ("decode", float(np.mean([(p.last_s - p.first_s) * 1e3 for p in chosen if p.first_s and p.last_s]))),
+    ]
     kept = [(name, max(ms, 0.0)) for name, ms in told]
     whole = sum(ms for _, ms in kept)
     return tuple(Part(name, ms, ms / whole) for name, ms in kept) if whole > 0 else ()

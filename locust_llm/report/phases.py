@@ -25,6 +25,7 @@ _MEANS: Final = {
     "entry": "what a request costs before its prompt is read (network, gateway, tokenizer, admission)",
     "prefill": "reading the prompt; shorter or cached prompts and more compute help",
     "scheduling": "waiting for the other requests; more slots, replicas or a fairer batch help",
+    "unexplained": "waits of single requests that neither length nor company explains; look for disturbances",
     "decode": "making the tokens one by one; shorter answers, smaller batches or contexts, faster memory help",
 }
 

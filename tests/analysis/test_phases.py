@@ -52,7 +52,11 @@ def test_disturbed_requests_move_the_fit_little() -> None:
         p._replace(first_s=p.first_s + 0.15) if p.first_s is not None and i % 12 == 0 else p
         for i, p in enumerate(points)
     ]
-    fit = find_phases(late).prefill
+    found = find_phases(late)
+    parts = {part.name: part.ms for part in found.parts}
+    assert parts["unexplained"] == pytest.approx(150 / 12, rel=0.15)
+    assert parts["scheduling"] < 1  # nobody else was there
+    fit = found.prefill
     assert fit is not None
     assert fit.tokens_per_s is not None
     assert fit.entry_ms.value == pytest.approx(40.0, rel=0.05)
