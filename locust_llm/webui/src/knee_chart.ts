@@ -68,7 +68,7 @@ export class KneeChart {
         animation: false,
         textStyle: { fontFamily: FONT },
         backgroundColor: "transparent",
-        grid: { left: 62, right: 62, top: 34, bottom: 44 },
+        grid: { left: 62, right: 62, top: 48, bottom: 44 },
         tooltip: this.tooltip(points, steps.unit),
         xAxis: this.xAxis(steps),
         yAxis: [this.yAxis(steps.y, 0), this.yAxis("TTFT p95, ms", 1)],
@@ -124,6 +124,7 @@ export class KneeChart {
     return {
       type: "value",
       name,
+      nameGap: 28, // above the marks' labels
       min: 0,
       splitNumber: 4,
       nameTextStyle: { color: palette.text, align: axis ? "right" : "left", padding: axis ? [0, -54, 0, 0] : [0, 0, 0, -54] },
@@ -204,15 +205,16 @@ function areas({ marks, rates }: Steps): object[] {
 
 /** The knee; of rates the ends. */
 function lines({ marks }: Steps): object[] {
-  const places: [string, number | null | undefined, string][] = [
-    ["knee", marks.knee, PURPLE],
-    ["sustained", marks.sustained, BLUE],
-    ["overloaded", marks.overloaded, RED],
+  // the two ends of a rate lie close together: their labels stand apart
+  const places: [string, number | null | undefined, string, string][] = [
+    ["knee", marks.knee, PURPLE, "center"],
+    ["sustained", marks.sustained, BLUE, "right"],
+    ["overloaded", marks.overloaded, RED, "left"],
   ];
-  return places.flatMap(([name, at, color]) =>
+  return places.flatMap(([name, at, color, align]) =>
     at === null || at === undefined
       ? []
-      : [{ name: `${name} ${number(at)}`, xAxis: at, lineStyle: { color, width: 2, type: "solid" } }],
+      : [{ name: `${name} ${number(at)}`, xAxis: at, label: { align }, lineStyle: { color, width: 2, type: "solid" } }],
   );
 }
 
