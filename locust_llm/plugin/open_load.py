@@ -152,7 +152,7 @@ class OpenLoad:
 
     def _on_test_stopping(self, environment: Any, **_: Any) -> None:
         if self._waited is None:
-            self._waited = self.schedule.backlog
+            self._waited = self.schedule.close()
 
     def _hand_out(self, whole: _Share) -> None:
         """Give every process its share of a schedule."""

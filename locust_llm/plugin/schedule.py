@@ -35,6 +35,7 @@ class Schedule:
         self._counts = {TAKEN: 0, DROPPED: 0}
         self._seconds: Counter[int] = Counter()
         self._ended = gevent.event.Event()
+        self._closed = False
 
     def start(self, offsets: Iterator[float], t0_ns: int) -> None:
         """From `t0_ns` (monotonic) on, arrivals come at `offsets` seconds; what was waiting from before stays due."""
@@ -51,6 +52,11 @@ class Schedule:
         self._due.clear()
         self.begun.clear()
         self._ended.set()
+
+    def close(self) -> int:
+        """The test stops: nobody takes an arrival any more. Returns how many are left waiting."""
+        self._closed = True
+        return self.backlog
 
     @property
     def backlog(self) -> int:
@@ -77,6 +83,8 @@ class Schedule:
                 if not ended.is_set():
                     self._due.appendleft(at_ns)
                 raise
+            if self._closed:
+                gevent.event.Event().wait()  # until this user is stopped, in a moment
             if ended.is_set():
                 continue
             if self.limit is None or self._in_flight() < self.limit:

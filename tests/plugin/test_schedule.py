@@ -95,3 +95,13 @@ def test_arrivals_are_counted_by_the_second_they_were_taken_in() -> None:
         schedule.wait()
     assert schedule.take_seconds() == {2: 2}
     assert schedule.take_seconds() == {}
+
+
+def test_when_the_test_stops_nobody_takes_what_waits() -> None:
+    """What is waiting then is counted as waiting, so it must not be counted as taken by who becomes free later."""
+    schedule = started([0.1, 0.2, 60.0], late_s=1.0)
+    assert schedule.close() == 2
+    late = gevent.spawn(schedule.wait)
+    gevent.sleep(0.05)
+    late.kill()
+    assert schedule.take_counts() == {TAKEN: 0, DROPPED: 0}
