@@ -7,9 +7,14 @@ longest is in the last one.
 
 from __future__ import annotations
 
+import math
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from locust_llm.measure.catalogue import TPOT, TTFT
 from locust_llm.measure.histogram import Histogram
@@ -24,6 +29,12 @@ CACHED: Final = "cached"
 AXES: Final = (INPUT, OUTPUT, CACHED)
 
 SHOWN: Final = (TTFT, TPOT)
+
+_NONE: Final = math.nan
+_WIDTH: Final = 5
+_MOST: Final = 1024 * _WIDTH
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +56,16 @@ class Bucket:
         return f"over {self.low:,}" if self.high is None else f"{self.low + 1:,}–{self.high:,}"
 
 
-def _end(tokens: int) -> int:
-    """The upper end of a length's bucket; 2 · LONGEST for what is longer than all."""
-    if tokens > LONGEST:
-        return 2 * LONGEST
-    return max(SHORTEST, 1 << max(tokens - 1, 0).bit_length())
+def _ends(tokens: Floats) -> Floats:
+    """The upper ends of lengths' buckets; 2 · LONGEST for what is longer than all, NaN for none."""
+    _, bits = np.frexp(np.maximum(tokens - 1, 0))  # of a whole number: how many bits it has
+    ends = np.where(tokens > LONGEST, 2.0 * LONGEST, np.maximum(SHORTEST, 2.0**bits))
+    return np.where(np.isnan(tokens), _NONE, ends)
 
 
-def _cached_end(cached: int, whole: int) -> int:
+def _cached_ends(cached: Floats, whole: Floats) -> Floats:
     """0, 25, 50, 75 or 100 percent."""
-    return 0 if cached <= 0 else min(4, -(-4 * cached // whole)) * 25
+    return np.minimum(4, np.ceil(4 * np.maximum(cached, 0) / whole)) * 25
 
 
 def _bucket(axis: str, end: int) -> Bucket:
@@ -66,23 +77,38 @@ def _bucket(axis: str, end: int) -> Bucket:
 
 
 class ByLength:
-    """Histograms of TTFT and TPOT by (axis, bucket)."""
+    """Histograms of TTFT and TPOT by (axis, bucket). Answers wait as plain numbers, and are put in by the thousand."""
 
-    __slots__ = ("_cells",)
+    __slots__ = ("_cells", "_waiting")
 
     def __init__(self) -> None:
         self._cells: dict[tuple[str, int], dict[str, Histogram]] = {}
+        self._waiting: array[float] = array("d")
 
-    def cells(self, record: RequestRecord) -> list[dict[str, Histogram]]:
-        """The buckets that an answer belongs to, to add its samples to; what told no length is in no bucket of it."""
-        usage, found = record.usage, []
-        if usage.input_tokens is not None:
-            found.append(self._cell(INPUT, _end(usage.input_tokens)))
-            if usage.cached_tokens is not None and usage.input_tokens > 0:
-                found.append(self._cell(CACHED, _cached_end(usage.cached_tokens, usage.input_tokens)))
-        if record.output_tokens is not None:
-            found.append(self._cell(OUTPUT, _end(record.output_tokens)))
-        return found
+    def add(self, record: RequestRecord, ttft_ms: float | None, tpot_ms: float | None) -> None:
+        """An answer with its valid samples; what told no length is in no bucket of it."""
+        usage = record.usage
+        told = (usage.input_tokens, record.output_tokens, usage.cached_tokens, ttft_ms, tpot_ms)
+        self._waiting.extend([_NONE if number is None else number for number in told])
+        if len(self._waiting) >= _MOST:
+            self._take_in()
+
+    def _take_in(self) -> None:
+        """Put what waits into its buckets."""
+        if not self._waiting:
+            return
+        told = np.frombuffer(self._waiting.tobytes()).reshape(-1, _WIDTH)
+        self._waiting = array("d")
+        whole, output, cached = told[:, 0], told[:, 1], told[:, 2]
+        samples = dict(zip(SHOWN, (told[:, 3], told[:, 4]), strict=True))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shares = np.where(whole > 0, _cached_ends(cached, whole), _NONE)
+        for axis, ends in ((INPUT, _ends(whole)), (OUTPUT, _ends(output)), (CACHED, shares)):
+            for end in np.unique(ends[~np.isnan(ends)]):
+                cell, here = self._cell(axis, int(end)), ends == end
+                for key, values in samples.items():
+                    chosen = values[here]
+                    cell[key].add_many(chosen[~np.isnan(chosen)])
 
     def _cell(self, axis: str, end: int) -> dict[str, Histogram]:
         cell = self._cells.get((axis, end))
@@ -92,6 +118,7 @@ class ByLength:
 
     def rows(self, axis: str) -> Iterator[tuple[Bucket, dict[str, Histogram]]]:
         """The buckets of one axis that have an answer, rising, with their histograms by metric."""
+        self._take_in()
         for name, end in sorted(self._cells):
             if name == axis:
                 yield _bucket(axis, end), self._cells[name, end]
@@ -99,9 +126,11 @@ class ByLength:
     def clear(self) -> None:
         """Forget everything."""
         self._cells = {}
+        self._waiting = array("d")
 
     def pack(self) -> list[list[Any]]:
         """Everything as plain values for a worker's report."""
+        self._take_in()
         return [
             [axis, end, {key: histogram.pack() for key, histogram in cell.items() if histogram.count}]
             for (axis, end), cell in self._cells.items()
@@ -116,6 +145,7 @@ class ByLength:
 
     def to_dict(self) -> list[dict[str, Any]]:
         """The buckets with their histograms, for JSON; `end` names them."""
+        self._take_in()
         return [
             {"axis": axis, "end": end, **{key: histogram.to_dict() for key, histogram in sorted(cell.items())}}
             for (axis, end), cell in sorted(self._cells.items())

@@ -79,8 +79,9 @@ class Histogram:
         """One sample. Raises ValueError when it is negative, NaN or above 1e9."""
         if not 0.0 <= value <= MAX_VALUE:
             raise ValueError(f"not a sample: {value}")
-        self._pending.append(value)
-        if len(self._pending) >= _PENDING:
+        pending = self._pending
+        pending.append(value)
+        if len(pending) >= _PENDING:
             self._settle()
 
     def add_many(self, values: NDArray[np.float64]) -> None:

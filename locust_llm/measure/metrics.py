@@ -48,7 +48,7 @@ def buffered(record: RequestRecord) -> bool:
 def _timed(record: RequestRecord) -> bool:
     """Whether the output events of this record tell when tokens were made."""
     times = record.event_ns
-    if not (times and record.streamed and record.success):
+    if not times or not record.streamed or not record.success:
         return False
     return times[-1] - times[0] > BUFFERED_SPAN_NS or not buffered(record)  # asked of each answer about ten times
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from locust_llm.measure.blocks import KEPT, Block
-from locust_llm.measure.by_length import SHOWN
-from locust_llm.measure.catalogue import DISTRIBUTIONS, ITL, MAX_GAP, TPOT
+from locust_llm.measure.by_length import ByLength
+from locust_llm.measure.catalogue import DISTRIBUTIONS, ITL, MAX_GAP, TPOT, TTFT
 from locust_llm.measure.counts import Counts
 from locust_llm.measure.histogram import Histogram, check
 from locust_llm.measure.record import Clock, RequestRecord
@@ -60,14 +60,14 @@ class NameStats:
         blocks: Sequence[Block],
         min_tokens: int,
         stall_ms: float = STALL_MS,
-        cells: Sequence[dict[str, Histogram]] = (),
+        lengths: ByLength | None = None,
     ) -> bytes | None:
-        """Put the record's samples into the distributions, and into the blocks it ended in and the buckets it is of.
+        """Put the record's samples into the distributions, and into the blocks it ended in and `lengths`.
 
         Returns its gaps when it has some and all are valid: the bytes of a float64 array, which all that keep them
         can share.
         """
-        gaps = None
+        gaps = ttft_ms = tpot_ms = None
         counts = self.counts
         plain = self._histograms
         timings = plain
@@ -93,9 +93,10 @@ class NameStats:
                     if kept:
                         for block in blocks:
                             block.histogram(key).add(value)
-                        if key in SHOWN:
-                            for cell in cells:
-                                cell[key].add(value)
+                        if key == TTFT:
+                            ttft_ms = value
+                        elif key == TPOT:
+                            tpot_ms = value
                 elif isinstance(value, tuple):
                     histogram.add_weighted(*value)
                 elif len(value):
@@ -109,6 +110,8 @@ class NameStats:
                             block.histogram(key).add_checked(doubles)
             except ValueError:
                 counts.clock_faults += 1
+        if lengths is not None:
+            lengths.add(record, ttft_ms, tpot_ms)
         return gaps
 
     def _smoothness(

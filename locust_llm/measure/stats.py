@@ -126,8 +126,8 @@ class RunStats:
         blocks = self._blocks_at(record)
         for block in blocks:
             block.count(record.outcome, met)
-        cells = self.by_length.cells(record) if record.outcome is Outcome.SUCCESS else ()
-        gaps = name.sample(record, blocks, self.min_tokens, self.stall_ms, cells)
+        lengths = self.by_length if record.outcome is Outcome.SUCCESS else None
+        gaps = name.sample(record, blocks, self.min_tokens, self.stall_ms, lengths)
         self._note_sent(record.transit.sent_ns)
         self._live.end(record, name.counts, gaps)
         if self._probing:
@@ -288,9 +288,17 @@ class RunStats:
     def _blocks_at(self, record: RequestRecord) -> list[Block]:
         """The blocks that a request ended in: that of all, its name's own, and its side's."""
         second = self._live.second(record.ended_ns)
-        keys: tuple[str | None, ...] = (None, record.name) if record.name in self._apart else (None,)
-        keys += tuple(side for side in self._sides if record.name.endswith(side))
-        return [self._blocks.setdefault(key, Blocks()).at(second) for key in keys]
+        blocks = [self._blocks_of(None).at(second)]
+        if record.name in self._apart:
+            blocks.append(self._blocks_of(record.name).at(second))
+        blocks += [self._blocks_of(side).at(second) for side in self._sides if record.name.endswith(side)]
+        return blocks
+
+    def _blocks_of(self, key: str | None) -> Blocks:
+        blocks = self._blocks.get(key)
+        if blocks is None:
+            blocks = self._blocks[key] = Blocks()
+        return blocks
 
     @property
     def series(self) -> Series:

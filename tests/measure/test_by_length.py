@@ -66,7 +66,7 @@ def test_short_answers_stay_out_of_tpot_as_everywhere() -> None:
 def test_memory_is_bounded() -> None:
     held = ByLength()
     for tokens in range(0, 400_000, 997):
-        held.cells(answer(tokens, n=2, cached=tokens // 2))
+        held.add(answer(tokens, n=2, cached=tokens // 2), 1.0, 2.0)
     assert len(list(held.rows(INPUT))) <= 13
     assert len(list(held.rows(CACHED))) <= 5
 
