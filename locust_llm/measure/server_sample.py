@@ -10,7 +10,8 @@ class ServerSample:
     """One look at a server's metrics page. None: not exported.
 
     `running` and `waiting` are requests; `kv_use` is the share of the KV cache in use (0 … 1). Since the server's
-    start: `preemptions`, requests that lost their KV; of `prompt_tokens`, `cached_tokens` were in the prefix cache.
+    start: `preemptions`, requests that lost their KV; of `prompt_tokens`, `cached_tokens` were in the prefix cache;
+    of its histograms of time to first token, time in the queue and prefill time the sum in seconds and the requests.
     """
 
     engine: str
@@ -20,6 +21,12 @@ class ServerSample:
     preemptions: float | None = None
     prompt_tokens: float | None = None
     cached_tokens: float | None = None
+    ttft_s: float | None = None
+    ttft_n: float | None = None
+    queue_s: float | None = None
+    queue_n: float | None = None
+    prefill_s: float | None = None
+    prefill_n: float | None = None
 
 
 @dataclass(slots=True)

@@ -1,7 +1,8 @@
 """Scraper: looks at the server's own metrics once a second (`--llm-server-metrics`), in local or master.
 
 A page that cannot be read is said once, and tried again each second: the run goes on without it. Our key goes along
-only where the page stands on the target's own origin.
+only where the page stands on the target's own origin. The last look comes when all has been drained, so that what the
+server counted between the first and the last is the run's requests, and those of others.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import gevent
+import gevent.event
 
 from locust_llm.measure.server_sample import ServerSeries
 from locust_llm.wire import failures
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from locust_llm.plugin.session import Session
 
 EVERY_S: Final = 1.0
+LAST_LOOK_S: Final = 2.0
+"""How long the end of a test waits for the last look."""
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +40,7 @@ class Scraper:
         self.series: ServerSeries | None = None
         self._warned = False
         self._greenlet: gevent.Greenlet | None = None
+        self._over = gevent.event.Event()
 
     def check(self) -> None:
         """Raise ConfigurationError when the option makes no sense."""
@@ -49,11 +54,14 @@ class Scraper:
         if self.session.settings.server_metrics and not self.session.is_worker:
             config = self._config()
             self.series = ServerSeries(config.target.root)
+            self._over.clear()
             self._greenlet = gevent.spawn(self._run, config, self.series)
 
     def end(self) -> None:
-        """The test is over."""
+        """The test is over: look once more, and no further."""
         if self._greenlet is not None:
+            self._over.set()
+            self._greenlet.join(LAST_LOOK_S)
             self._greenlet.kill(block=False)
             self._greenlet = None
 
@@ -70,10 +78,10 @@ class Scraper:
         client = LLMClient(config)
         next_s = time.monotonic()
         try:
-            while True:
+            while not self._over.wait(max(next_s - time.monotonic(), 0)):
                 self._look(client, series)
                 next_s = max(next_s + EVERY_S, time.monotonic())
-                gevent.sleep(max(next_s - time.monotonic(), 0))
+            self._look(client, series)
         finally:
             client.close()
 

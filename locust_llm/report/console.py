@@ -19,6 +19,7 @@ from locust_llm.report.gates import gate_lines, verdict_text
 from locust_llm.report.lines import BEYOND_NOTE, FEW, FEW_NOTE, HEADS, NOTHING, Line, lines, number
 from locust_llm.report.phases import phases_lines, phases_of
 from locust_llm.report.run import RunView
+from locust_llm.report.ttft_split import TITLE, split_text
 
 WIDTH: Final = 120
 NAMES_LIMIT: Final = 8
@@ -136,6 +137,9 @@ def _throughput(view: RunView) -> Iterator[str]:
     delay = client_delay_text(view)
     if delay is not None:
         yield from _wrapped("client", delay)
+    split = split_text(view)
+    if split is not None:
+        yield from _wrapped(TITLE, split)
     if counts.errors:
         yield from _wrapped("failures", " · ".join(_failures(counts.errors)))
     if counts.gap_tokens:

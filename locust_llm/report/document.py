@@ -34,6 +34,7 @@ from locust_llm.report.run import ProcessLag, RunView
 from locust_llm.report.server import server_dict, server_of
 from locust_llm.report.step_results import results_dict, steps_of, verdict_of
 from locust_llm.report.steps import steps_dict
+from locust_llm.report.ttft_split import split_dict
 
 SCHEMA: Final = "locust_llm.run"
 SCHEMA_VERSION: Final = 1
@@ -85,6 +86,7 @@ def document(view: RunView) -> dict[str, Any]:
         "lengths": stats.by_length.to_dict(),
         "probe": _probe(stats),
         "server_metrics": server_dict(view.server) if view.server is not None else None,
+        "ttft_split": split_dict(view),
         "open_load": open_load_dict(view),
         "origin": origin_dict(view.origin) if view.origin is not None else None,
         "cost": _cost(view),

@@ -25,6 +25,7 @@ from locust_llm.report.digits import Number, short
 from locust_llm.report.document import PERCENTILE_RULE, view_of
 from locust_llm.report.phases import phases_html, phases_of
 from locust_llm.report.run import ProcessLag, RunView
+from locust_llm.report.ttft_split import HELP, TITLE, split_text
 
 SCRIPT: Final = "built/app.js"
 STYLE: Final = "style.css"
@@ -74,7 +75,7 @@ def report(view: RunView) -> dict[str, Any]:
     """What the page holds: the live page's reply, with all points, and what stands below it."""
     return live(view, limit=None) | {
         "about": about(view),
-        "figures": [*((_title(f), _figure(view, f), f.help) for f in FIGURES), *_bill(view)],
+        "figures": [*((_title(f), _figure(view, f), f.help) for f in FIGURES), *_bill(view), *_split(view)],
         "configuration": [(title, _pairs(entries)) for title, entries in _configuration(view)],
         "definitions": [{"title": d.title, "unit": d.unit, "help": d.help} for d in DISTRIBUTIONS],
         "definitions_version": view.definitions,
@@ -129,6 +130,12 @@ def _bill(view: RunView) -> Iterator[tuple[str, str, str]]:
         yield "Cost", cost_text(cost(counts, prices)), "Told tokens by the price list, in its currency."
     if counts.audited:
         yield "Billing audit", audit_text(counts), "Output tokens that usage names, and those counted on our side."
+
+
+def _split(view: RunView) -> Iterator[tuple[str, str, str]]:
+    text = split_text(view)
+    if text is not None:
+        yield TITLE, text, HELP
 
 
 def _grouped(value: Number | None) -> str:

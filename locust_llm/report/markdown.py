@@ -10,6 +10,7 @@ from locust_llm.report.console import goodput_text
 from locust_llm.report.gates import gate_lines, verdict_text
 from locust_llm.report.lines import BEYOND_NOTE, FEW_NOTE, HEADS, lines, number
 from locust_llm.report.run import RunView
+from locust_llm.report.ttft_split import TITLE, split_text
 
 _SIGNS: Final = {GateStatus.MET: "✅", GateStatus.BREACHED: "❌", GateStatus.UNJUDGED: "⚠️"}
 
@@ -37,6 +38,10 @@ def _summary(view: RunView) -> Iterator[str]:
     yield ""
     if view.slos:
         yield f"Goodput: {escaped(goodput_text(view))}"
+        yield ""
+    split = split_text(view)
+    if split is not None:
+        yield f"{TITLE}: {escaped(split)}"
         yield ""
     yield row("Name", "Metric", *HEADS)
     yield row("---", "---", *("--:" for _ in HEADS))

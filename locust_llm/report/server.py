@@ -11,7 +11,9 @@ from locust_llm.measure.server_sample import ServerSample, ServerSeries
 from locust_llm.report.digits import Number, short
 from locust_llm.report.run import shown_url
 
-COLUMNS = ("running", "waiting", "kv_use", "preemptions", "prompt_tokens", "cached_tokens")
+COLUMNS: Final = ("running", "waiting", "kv_use", "preemptions", "prompt_tokens", "cached_tokens")
+SUMS: Final = ("ttft_s", "ttft_n", "queue_s", "queue_n", "prefill_s", "prefill_n")
+"""Columns that documents of earlier releases have not."""
 
 
 def server_dict(series: ServerSeries) -> dict[str, Any]:
@@ -20,13 +22,14 @@ def server_dict(series: ServerSeries) -> dict[str, Any]:
         "url": shown_url(series.url),
         "engine": series.samples[-1].engine if series.samples else None,
         "at_s": [round(at_s, 3) for at_s in series.at_s],
-        **{name: [getattr(sample, name) for sample in series.samples] for name in COLUMNS},
+        **{name: [getattr(sample, name) for sample in series.samples] for name in (*COLUMNS, *SUMS)},
     }
 
 
 def server_of(told: Mapping[str, Any]) -> ServerSeries:
     """The series that `server_dict` described; raises KeyError, TypeError or ValueError when it is damaged."""
-    rows = zip(*(told[name] for name in COLUMNS), strict=True)
+    unknown = [None] * len(told["at_s"])
+    rows = zip(*(told[name] for name in COLUMNS), *(told.get(name, unknown) for name in SUMS), strict=True)
     samples = [ServerSample(told["engine"], *row) for row in rows]
     if len(samples) != len(told["at_s"]):
         raise ValueError("server metrics")

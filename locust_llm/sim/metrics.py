@@ -1,6 +1,7 @@
 """GET /metrics: the engine's own view, in vLLM's names and buckets, as Prometheus text.
 
 Times are the engine's schedule: what a client measures beyond them is the network, the server's writing, or itself.
+The queue's time begins when a request joins the queue, so the fixed delay on entry is in the TTFT alone, as in vLLM.
 """
 
 from __future__ import annotations
@@ -82,7 +83,8 @@ class Metrics:
         assert ended_ns is not None
         first_ns = sequence.first_ns if sequence.first_ns is not None else ended_ns
         self._e2e.observe((ended_ns - arrived_ns) / _NS_PER_S)
-        self._queue.observe((started_ns - arrived_ns) / _NS_PER_S)
+        joined_ns = sequence.joined_ns if sequence.joined_ns is not None else arrived_ns
+        self._queue.observe((started_ns - joined_ns) / _NS_PER_S)
         self._prefill.observe((first_ns - started_ns) / _NS_PER_S)
         self._decode.observe((ended_ns - first_ns) / _NS_PER_S)
         self._inference.observe((ended_ns - started_ns) / _NS_PER_S)

@@ -102,6 +102,7 @@ class Scheduler:
     def enter(self, sequence: Sequence, joins_ns: int) -> None:
         """The sequence joins the queue later."""
         self._entering += 1
+        sequence.joined_ns = joins_ns
         self.pauses.add(sequence, joins_ns)
 
     def enqueue(self, sequence: Sequence) -> None:

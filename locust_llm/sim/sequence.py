@@ -31,6 +31,7 @@ class Sequence:
     tokens: int = 0
     cached_tokens: int | None = None  # prompt tokens that needed no prefill; None without a prefix cache
     preemptions: int = 0
+    joined_ns: int | None = None  # joined the queue, where that is later than it arrived
     started_ns: int | None = None  # got a slot, for the first time
     first_ns: int | None = None
     last_ns: int | None = None  # its latest token, kept like `tokens`

@@ -35,11 +35,17 @@ class Engine:
     preemptions: tuple[str, ...] = ()
     prompt_tokens: tuple[str, ...] = ()
     cached_tokens: tuple[str, ...] = ()
+    ttft: str = ""  # histograms, of which `_sum` and `_count` are read; "": it has none
+    queue: str = ""
+    prefill: str = ""
 
     @property
     def names(self) -> Iterable[str]:
         """All of them."""
-        return (name for kind in _KINDS for name in getattr(self, kind))
+        yield from (name for kind in _KINDS for name in getattr(self, kind))
+        for histogram in (self.ttft, self.queue, self.prefill):
+            if histogram:
+                yield from (f"{histogram}_sum", f"{histogram}_count")
 
 
 _KINDS: Final = ("running", "waiting", "kv_use", "preemptions", "prompt_tokens", "cached_tokens")
@@ -53,6 +59,9 @@ ENGINES: Final = (
         preemptions=("vllm:num_preemptions_total",),
         prompt_tokens=("vllm:prefix_cache_queries_total", "vllm:gpu_prefix_cache_queries_total"),
         cached_tokens=("vllm:prefix_cache_hits_total", "vllm:gpu_prefix_cache_hits_total"),
+        ttft="vllm:time_to_first_token_seconds",
+        queue="vllm:request_queue_time_seconds",
+        prefill="vllm:request_prefill_time_seconds",
     ),
     Engine(
         "SGLang",
@@ -62,6 +71,8 @@ ENGINES: Final = (
         preemptions=("sglang:num_retracted_requests_total",),
         prompt_tokens=("sglang:prompt_tokens_total",),
         cached_tokens=("sglang:cached_tokens_total",),
+        ttft="sglang:time_to_first_token_seconds",
+        queue="sglang:queue_time_seconds",
     ),
     Engine(
         "llama.cpp",
@@ -146,4 +157,10 @@ def _sample(engine: Engine, found: Mapping[str, list[float]]) -> ServerSample:
         preemptions=told(engine.preemptions),
         prompt_tokens=prompt_tokens,
         cached_tokens=cached_tokens,
+        ttft_s=told((f"{engine.ttft}_sum",)),
+        ttft_n=told((f"{engine.ttft}_count",)),
+        queue_s=told((f"{engine.queue}_sum",)),
+        queue_n=told((f"{engine.queue}_count",)),
+        prefill_s=told((f"{engine.prefill}_sum",)),
+        prefill_n=told((f"{engine.prefill}_count",)),
     )

@@ -1,4 +1,4 @@
-"""--llm-server-metrics through real Locust: series in the run document; a page that is none is said once."""
+"""--llm-server-metrics through real Locust: series in the run document, the TTFT split; a page that is none."""
 
 from __future__ import annotations
 
@@ -52,6 +52,30 @@ def test_the_engine_s_own_page(folder: Path) -> None:
     assert max(told["kv_use"]) > 0
     assert set(told["preemptions"]) == {0}
     assert "goes on without it" not in output
+
+
+def test_the_split_finds_what_the_engine_was_told_to_take(folder: Path) -> None:
+    """Three users on one slot. An answer holds it for 200 prompt tokens at 1000 a second and 19 steps of 10 ms: S.
+
+    The first waits for 0, the second for S, the third for 2 S; whoever comes back for 2 S less what he was away.
+    """
+    engine = "--slots 1 --decode-ms 10 --decode-slope-ms 0 --prefill-tps 1000 --entry-ms 40"
+    load = "-u 3 -r 3 --run-time 4s --llm-max-tokens 20 --llm-input-tokens 200 --llm-server-metrics /metrics".split()
+    result = run_locust([*ARGS, "--llm-sim", engine, *load], cwd=folder, timeout_s=60)
+    assert result.exit_code == 0, result.output
+    assert "TTFT split  mean" in result.output
+    split = json.loads((folder / "run.json").read_text())["ttft_split"]
+    n = split["n"]
+    assert split["server_n"] == n  # the check before the run is not in it, what drained after the stop is
+    assert n > 6
+    assert split["prefill_ms"] == pytest.approx(200, rel=0.05)
+    assert split["rest_ms"] == pytest.approx(40, rel=0.05)  # entry: in the server's TTFT, outside of its queue
+    served_ms, away_ms = 390, 40 + split["network_ms"]
+    assert split["queue_ms"] == pytest.approx((3 * served_ms + (n - 3) * (2 * served_ms - away_ms)) / n, rel=0.05)
+    assert 0 < split["network_ms"] < 0.05 * split["client_ms"]
+    assert split["client_ms"] == pytest.approx(
+        sum(split[part] for part in ("network_ms", "queue_ms", "prefill_ms", "rest_ms"))
+    )
 
 
 @pytest.mark.parametrize("page", ["unreachable", "foreign"])

@@ -31,6 +31,33 @@ vllm:time_to_first_token_seconds_bucket{engine="0",le="0.001",model_name="m"} 0.
 python_gc_objects_collected_total{generation="0"} 9.0
 """
 
+VLLM_TIMES = """
+vllm:num_requests_running{engine="0",model_name="m"} 0.0
+# TYPE vllm:time_to_first_token_seconds histogram
+vllm:time_to_first_token_seconds_bucket{engine="0",le="0.001",model_name="m"} 0.0
+vllm:time_to_first_token_seconds_bucket{engine="0",le="+Inf",model_name="m"} 22.0
+vllm:time_to_first_token_seconds_count{engine="0",model_name="m"} 22.0
+vllm:time_to_first_token_seconds_sum{engine="0",model_name="m"} 14.5
+vllm:time_to_first_token_seconds_count{engine="1",model_name="m"} 2.0
+vllm:time_to_first_token_seconds_sum{engine="1",model_name="m"} 0.5
+vllm:time_to_first_token_seconds_created{engine="0",model_name="m"} 1.79e+09
+vllm:request_queue_time_seconds_count{engine="0",model_name="m"} 21.0
+vllm:request_queue_time_seconds_sum{engine="0",model_name="m"} 0.25
+vllm:request_prefill_time_seconds_count{engine="0",model_name="m"} 20.0
+vllm:request_prefill_time_seconds_sum{engine="0",model_name="m"} 14.0
+"""
+
+SGLANG_TIMES = """
+sglang:num_running_reqs{model_name="m"} 162.0
+# TYPE sglang:time_to_first_token_seconds histogram
+sglang:time_to_first_token_seconds_sum{model_name="m"} 2.351898e+06
+sglang:time_to_first_token_seconds_bucket{le="+Inf",model_name="m"} 11008.0
+sglang:time_to_first_token_seconds_count{model_name="m"} 11008.0
+sglang:queue_time_seconds_bucket{le="1.0",model_name="m"} 7.0
+sglang:queue_time_seconds_sum{model_name="m"} 4.5
+sglang:queue_time_seconds_count{model_name="m"} 10.0
+"""
+
 SGLANG = """
 sglang:num_running_reqs{model_name="m",tp_rank="0"} 5.0
 sglang:num_queue_reqs{model_name="m",tp_rank="0",priority=""} 7.0
@@ -56,6 +83,10 @@ llamacpp:requests_deferred 12
 PAGES = [
     ("vLLM of two ranks", VLLM, ServerSample("vLLM", 24.0, 3.0, 0.75, 2.0, 400.0, 100.0)),
     ("SGLang", SGLANG, ServerSample("SGLang", 5.0, 7.0, 0.28, 1.0, 1000.0, 250.0)),
+    ("vLLM's times of two ranks", VLLM_TIMES, ServerSample(
+        "vLLM", 0.0, ttft_s=15.0, ttft_n=24.0, queue_s=0.25, queue_n=21.0, prefill_s=14.0, prefill_n=20.0)),
+    ("SGLang's times", SGLANG_TIMES, ServerSample(
+        "SGLang", 162.0, ttft_s=2.351898e6, ttft_n=11008.0, queue_s=4.5, queue_n=10.0)),
     ("llama.cpp", LLAMA, ServerSample("llama.cpp", 4.0, 12.0, None, None, 504.0, 354.0)),
     ("TGI", "tgi_batch_current_size 3\ntgi_queue_size 9\n", ServerSample("TGI", 3.0, 9.0)),
     ("vLLM before its engine V1", "vllm:num_requests_running 1\nvllm:gpu_cache_usage_perc 0.4\n",
@@ -97,6 +128,7 @@ def test_a_captured_page(name: str, engine: str) -> None:
     assert sample.prompt_tokens is not None
     assert sample.prompt_tokens > 400
     assert (sample.kv_use is not None, sample.preemptions is not None) == (engine == "vLLM",) * 2
+    assert (sample.ttft_n, sample.queue_n, sample.prefill_n) == ((22.0,) * 3 if engine == "vLLM" else (None,) * 3)
 
 
 def client_of(status: int, content: bytes) -> httpx.Client:
