@@ -106,7 +106,8 @@ def test_one_process_and_four_workers_tell_the_same(tmp_path: Path, sim_server: 
         assert percentile(one, metric, p) == pytest.approx(percentile(four, metric, p), rel=0.10), (metric, p)
 
 
-@pytest.mark.parametrize("stall_s", [5, pytest.param(20, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("stall_s", [20])
 def test_a_stall_shows_in_the_series(tmp_path: Path, sim_server: SimServer, stall_s: int) -> None:
     """D17: the engine is stopped in the middle of a run: rates fall to 0, the oldest ages, the late replies appear."""
     (tmp_path / "locustfile.py").write_text(FOREVER)

@@ -53,7 +53,7 @@ def test_waiting_in_line_is_in_latency_from_schedule(folder: Path) -> None:
     assert "E2E from schedule" in result.output
 
 
-@pytest.mark.parametrize("arrivals", ["constant", "poisson"])
+@pytest.mark.parametrize("arrivals", [pytest.param("constant", marks=pytest.mark.long), "poisson"])
 def test_every_arrival_is_sent(folder: Path, sim_server: SimServer, arrivals: str) -> None:
     """At 40 a second for six seconds: as many as the process offers, none before its time."""
     server = sim_server("--prefill-tps", "1000000", "--decode-ms", "2", "--slots", "64")

@@ -27,6 +27,7 @@ def _probe(file: str, folder: Path, seconds: int, *more: str) -> tuple[dict[str,
     return phases, result.output
 
 
+@pytest.mark.long
 def test_the_prefill_probe_finds_the_engines_entry_and_speed(tmp_path: Path) -> None:
     """Wall clock, over HTTP: within 5 % of what the engine was told."""
     engine = "--entry-ms 150 --prefill-tps 12000"

@@ -206,6 +206,7 @@ def test_d75_exit_codes(
 # -- D13, D82: what is sent ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @side_by_side
 def test_d13_prompts_are_unique_over_workers_and_runs(folder: Path, stack: ExitStack) -> None:
     asking = QUICK.replace('"Hello"', "self.prompt()")

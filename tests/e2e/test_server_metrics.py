@@ -78,7 +78,7 @@ def test_the_split_finds_what_the_engine_was_told_to_take(folder: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("page", ["unreachable", "foreign"])
+@pytest.mark.parametrize("page", ["unreachable", pytest.param("foreign", marks=pytest.mark.long)])
 def test_a_page_that_is_none(folder: Path, page: str) -> None:
     url = f"http://127.0.0.1:{free_port()}/metrics" if page == "unreachable" else "/v1/models"
     told, output = run(folder, "--llm-server-metrics", url)

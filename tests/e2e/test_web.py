@@ -149,6 +149,7 @@ def test_a_shape_whose_host_is_bad(folder: Path, stack: ExitStack, mode: str) ->
     assert web.locust.wait().exit_code == 0
 
 
+@pytest.mark.long
 @side_by_side
 def test_the_class_picker(folder: Path, stack: ExitStack) -> None:
     """Only what is picked is checked and runs; an aborted test does not stick to its classes."""
