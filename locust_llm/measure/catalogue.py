@@ -173,7 +173,7 @@ DISTRIBUTIONS: Final = (
     ),
     Distribution(
         "client_delay",
-        "Client delay",
+        "Largest client delay",
         "ms",
         "This client's own largest delay while a request ran, from a packet's arrival to its read.",
         metrics.client_delay_ms,

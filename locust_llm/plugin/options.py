@@ -441,7 +441,8 @@ def _reader(option: Option) -> Any:
         try:
             return read_value(option, text)
         except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
+            said = str(error).removeprefix(option.flag).lstrip(": ")  # argparse names the option itself
+            raise argparse.ArgumentTypeError(said) from None
 
     return read
 

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from locust_llm.analysis.step import StepResult
+from locust_llm.plugin import locust_csv
 from locust_llm.plugin.session import Session
 from locust_llm.plugin.view import view_of
 from locust_llm.report import console, csv, step_tables
@@ -196,6 +197,9 @@ class Outputs:
 
     def _on_quit(self, exit_code: int, **_: Any) -> None:
         if self.session.run:
+            prefix = self._csv_prefix
+            if prefix:
+                self._write(prefix, lambda: locust_csv.rewrite(self.environment, prefix))
             view = view_of(self.session)
             if view.judgement is not None and os.environ.get(ACTIONS) == "true":
                 sys.stdout.writelines(f"{line}\n" for line in workflow_commands(view.judgement, view.marks))

@@ -202,8 +202,8 @@ def _client(view: RunView) -> Iterator[dict[str, Any]]:
     """How late the client read what had arrived: the error bar, where the kernel's stamps tell."""
     worst = latest_reader(view)
     if worst is not None:
-        note = "at most, from a packet's arrival to its read"
-        yield _figure("read_delay_p99", "Client delay p99", three(worst.read_p99_ms), "ms", None, note)
+        note = "of all reads: at most, from a packet's arrival to its read"
+        yield _figure("read_delay_p99", "Client delay p99", three(worst.read_p99_ms), "ms", worst.reads, note)
 
 
 def _span(view: RunView) -> str:

@@ -203,6 +203,18 @@ def test_d75_exit_codes(
     assert result.exit_code == code, result.output
 
 
+@side_by_side
+def test_locusts_own_files_hold_the_last_answers(folder: Path, stack: ExitStack) -> None:
+    """Locust writes them now and then, here hardly ever, and not at the end."""
+    engine = stack.enter_context(running_engine(folder, "--any-model"))
+    seldom = "\nimport locust.stats\nlocust.stats.CSV_STATS_INTERVAL_SEC = 60\n"
+    result, told = run(folder, LOCUSTFILE + seldom, *load(engine.url))
+    assert result.exit_code == 0, result.output
+    row = result.csv_row("stats", Type="", Name="Aggregated")
+    assert [int(row["Request Count"]), int(row["Failure Count"])] == told["total"] == [told["succeeded"], 0]
+    assert result.csv_row("stats", Type="E2E", Name="ask")["Request Count"] == row["Request Count"]
+
+
 # -- D13, D82: what is sent ----------------------------------------------------------------------------------------
 
 

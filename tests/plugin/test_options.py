@@ -125,7 +125,7 @@ def test_the_command_line_refuses_too(capsys: pytest.CaptureFixture[str]) -> Non
     with pytest.raises(SystemExit) as ended:
         parse("--llm-max-tokens", "0")
     assert ended.value.code == 2
-    assert "--llm-max-tokens must be at least 1" in capsys.readouterr().err
+    assert "argument --llm-max-tokens: must be at least 1" in capsys.readouterr().err
 
 
 def test_extra_bodies_are_merged() -> None:
