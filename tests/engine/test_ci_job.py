@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -16,6 +17,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.engine.llama import _MODEL, _PYTHON
+from tests.locust_process import LOCUST as LOCUST_COMMAND
 from tests.locust_process import run_locust
 from tests.service import clean_environment, free_port, kill_group
 
@@ -23,6 +25,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 DOCS = (PROJECT / "docs" / "ci.md").read_text()
 SERVE = re.search(r"```python\n(# serve.py\n.*?)```", DOCS, re.DOTALL)
 LOCUST = re.findall(r"locust (--config configs/ci.conf --host http://127.0.0.1:8080/v1)$", DOCS, re.MULTILINE)
+COMPARE = re.findall(r"(locust-llm compare baseline/.*) -- out/run.json$", DOCS, re.MULTILINE)
 SERVER = re.findall(r"python (serve.py model.gguf 8080) > server.log", DOCS)
 
 QUIET = """
@@ -32,8 +35,8 @@ client.HUB_LAG_LIMIT_MS = client.CPU_LIMIT = 1e9  # other tests run beside this 
 
 
 def test_both_jobs_say_the_same() -> None:
-    assert len(LOCUST) == len(SERVER) == 2
-    assert len(set(LOCUST)) == len(set(SERVER)) == 1
+    assert len(LOCUST) == len(SERVER) == len(COMPARE) == 2
+    assert len(set(LOCUST)) == len(set(SERVER)) == len(set(COMPARE)) == 1
 
 
 @pytest.mark.engine
@@ -77,6 +80,21 @@ def test_the_job(tmp_path: Path) -> None:
     assert told["slos"] == ["ttft<2s", "tpot<100ms"]
     assert len(list(ElementTree.parse(tmp_path / "out" / "junit.xml").iter("testcase"))) == 4
     assert summary.read_text() == (tmp_path / "out" / "summary.md").read_text()
+    baseline = tmp_path / "baseline"
+    baseline.mkdir()
+    for number in range(3):
+        other = {**told, "run": {**told["run"], "id": f"main{number}"}}  # a run counts once
+        (baseline / f"{number}.json").write_text(json.dumps(other))
+    compared = subprocess.run(
+        ["sh", "-c", f"{COMPARE[0]} -- out/run.json"],
+        cwd=tmp_path,
+        env={**clean_environment(tmp_path), "PATH": f"{LOCUST_COMMAND.parent}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+    )
+    assert compared.returncode == 0, compared.stderr
+    assert "3 runs" in (tmp_path / "out" / "compare.md").read_text()
+    assert (tmp_path / "out" / "compare.html").exists()
     written = {path.name for path in (tmp_path / "out").iterdir()}
     assert written >= {"run.json", "run.html", "junit.xml", "summary.md", "run_llm_stats.csv", "run_stats.csv"}
 
