@@ -2,8 +2,8 @@
 
 It doubles the rate until the backlog grows, or halves it until it does not, then tries the logarithmic middle between
 the highest sustained rate and the lowest overloaded one until they are at most 10 % apart. A step whose time was up
-before that could be told counts as sustained, and the notes say so: at low rates it takes long to tell, and a rate that
-is far too high shows at once.
+before that could be told counts as overloaded where its backlog's slope is above 0 by two standard errors, else as
+sustained, and the notes say so: at low rates it takes long to tell, and a rate that is far too high shows at once.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from locust_llm.analysis.step import Status, StepResult
 from locust_llm.analysis.verdict import Repeats
 
 GAP: Final = 1.1
+LIKELY_ERRORS: Final = 2.0
 HALVINGS: Final = 10
 
 
@@ -135,8 +136,8 @@ def _slo_said(capacity: float | None, target: float) -> str:
 def _bounds(results: Sequence[StepResult]) -> tuple[float | None, float | None]:
     """(highest sustained rate below every overloaded one, lowest overloaded rate)."""
     judged = [step for step in results if step.status not in (Status.CLIENT_LIMITED, Status.TOO_SHORT)]
-    overloaded = min((step.load for step in judged if step.status is Status.OVERLOADED), default=None)
-    fine = [step.load for step in judged if step.status is not Status.OVERLOADED]
+    overloaded = min((step.load for step in judged if _overloaded(step)), default=None)
+    fine = [step.load for step in judged if not _overloaded(step)]
     sustained = max((load for load in fine if overloaded is None or load < overloaded), default=None)
     return sustained, overloaded
 
@@ -145,13 +146,27 @@ def _spoilt(step: StepResult) -> StepResult | None:
     return step if step.status in (Status.CLIENT_LIMITED, Status.TOO_SHORT) else None
 
 
+def _overloaded(step: StepResult) -> bool:
+    """Shown to be, or undecided and more likely than not."""
+    slope = step.backlog_per_s
+    likely = slope is not None and slope.value > LIKELY_ERRORS * slope.error
+    return step.status is Status.OVERLOADED or (step.status is Status.NOISY and likely)
+
+
 def _notes(results: Sequence[StepResult]) -> tuple[str, ...]:
-    return tuple(
-        f"At {step.load:.4g} requests/s it stayed open whether the backlog grows ({step.why}): it was not shown to, "
-        "so it counts as sustained. A longer --llm-step-time tells."
-        for step in results
-        if step.status is Status.NOISY
-    )
+    said = []
+    for step in results:
+        if step.status is Status.NOISY:
+            taken = (
+                "likely does, so it counts as overloaded"
+                if _overloaded(step)
+                else ("was not shown to, so it counts as sustained")
+            )
+            said.append(
+                f"At {step.load:.4g} requests/s it stayed open whether the backlog grows ({step.why}): it {taken}. "
+                "A longer --llm-step-time tells."
+            )
+    return tuple(said)
 
 
 def _said(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
+from locust_llm.analysis.batches import Estimate
 from locust_llm.analysis.rate import RateKind, RateSearch, RateStep, RateVerdict
 from locust_llm.analysis.step import Status, StepResult
 from tests.analysis.build import step
@@ -96,6 +98,19 @@ def test_an_undecided_step_counts_as_sustained_and_says_so() -> None:
     assert 4 < verdict.sustained_rps < 5
     assert [note[:20] for note in verdict.notes] == ["At 1 requests/s it s", "At 2 requests/s it s"]
     assert "stayed open whether the backlog grows (0.2 ± 0.1): it was not shown to" in verdict.notes[0]
+
+
+def test_an_undecided_step_that_likely_grows_counts_as_overloaded() -> None:
+    """Its slope is above 0 by two standard errors, not by the three that would have decided it."""
+    fine = judged(4.0, Status.STEADY, 4.0)
+    grows, stays = (
+        replace(judged(4.3, Status.NOISY, 4.1, "it grows a little"), backlog_per_s=Estimate(slope, 0.07))
+        for slope in (0.19, 0.07)
+    )
+    search = RateSearch(20.0)
+    assert (search.verdict([fine, grows]).sustained_rps, search.verdict([fine, grows]).overloaded_rps) == (4.0, 4.3)
+    assert "it likely does, so it counts as overloaded" in search.verdict([fine, grows]).notes[0]
+    assert (search.verdict([fine, stays]).sustained_rps, search.verdict([fine, stays]).overloaded_rps) == (4.3, None)
 
 
 def test_a_cut_off_search_says_what_it_has() -> None:
