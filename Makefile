@@ -42,8 +42,14 @@ demo-ui: $(VENV)/.ready   ## the same with Locust's web UI left open at http://l
 test: $(VENV)/.ready engine        ## the tests of every change (minutes)
 	$(BIN)/python -m pytest -m "not long"
 
+# The searches on the virtual clock only compute: two halves at once, before those that must not be disturbed.
+COMPUTING := tests/sim tests/measure tests/wire tests/report tests/workload
 test-long: $(VENV)/.ready engine   ## the long matrices and property searches
-	$(BIN)/python -m pytest -m long
+	@$(BIN)/python -m pytest -m long tests/analysis > .analysis-long.txt 2>&1 & analysis=$$!; \
+	$(BIN)/python -m pytest -m long $(COMPUTING); others=$$?; \
+	wait $$analysis; analysis=$$?; cat .analysis-long.txt; rm -f .analysis-long.txt; \
+	test $$others = 0 && test $$analysis = 0
+	$(BIN)/python -m pytest -m long $(foreach folder,tests/analysis $(COMPUTING),--ignore=$(folder))
 
 lint: $(VENV)/.ready      ## ruff and mypy
 	$(BIN)/ruff check
