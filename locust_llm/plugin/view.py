@@ -63,6 +63,7 @@ def view_of(session: Session) -> RunView:
         gates=tuple(session.settings.gate),
         open_load=session.open_load.told() if session.open_load.active else None,
         step_now=session.steps.step_text if session.steps is not None and not session.over else None,
+        calibration=_calibrated([lag for lag in lags if lag.process != "master"]),
     )
 
 

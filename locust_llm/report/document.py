@@ -22,6 +22,7 @@ from locust_llm.measure.series import Row
 from locust_llm.measure.stats import RunStats
 from locust_llm.measure.summary import SummaryRow, summary
 from locust_llm.report.by_length import by_length_dict
+from locust_llm.report.calibration_store import Safe
 from locust_llm.report.columns import findings, points_columns
 from locust_llm.report.compare_sides import sides_dict
 from locust_llm.report.files import trouble, write_whole
@@ -87,9 +88,11 @@ def document(view: RunView) -> dict[str, Any]:
         "probe": _probe(stats),
         "server_metrics": server_dict(view.server) if view.server is not None else None,
         "ttft_split": split_dict(view),
+        "load": _load(view),
         "open_load": open_load_dict(view),
         "origin": origin_dict(view.origin) if view.origin is not None else None,
         "cost": _cost(view),
+        "calibration": asdict(view.calibration) if view.calibration is not None else None,
         "slos": list(view.slos),
         "gates": gates_dict(view.judgement) if view.judgement is not None else None,
         "sides": sides_dict(view.sides) if view.sides is not None else None,
@@ -130,6 +133,18 @@ def _definitions(view: RunView) -> dict[str, Any]:
         "figures": [
             {"key": f.key, "title": f.title, "unit": f.unit, "kind": f.kind.value, "help": f.help} for f in FIGURES
         ],
+    }
+
+
+def _load(view: RunView) -> dict[str, Any]:
+    """How the load was made, what was asked for and what came of it: users, or requests a second."""
+    opened, users = view.open_load, view.locust_options
+    return {
+        "mode": "steps" if view.options.get("llm_shape") else "open" if opened is not None else "closed",
+        "users": users.get("num_users"),
+        "spawn_rate_per_s": users.get("spawn_rate"),
+        "offered_rps": opened.rate_rps if opened is not None else None,
+        "achieved_rps": view.figure("request_throughput"),
     }
 
 
@@ -262,6 +277,7 @@ def view_of(content: Mapping[str, Any]) -> RunView:
             server=server_of(content["server_metrics"]) if content.get("server_metrics") is not None else None,
             open_load=open_load_of(content["open_load"]) if content.get("open_load") is not None else None,
             slos=tuple(content.get("slos", ())),
+            calibration=Safe(**content["calibration"]) if content.get("calibration") is not None else None,
             origin=origin_of(content["origin"]) if content.get("origin") is not None else None,
             judgement=judgement_of(content["gates"]) if content.get("gates") is not None else None,
         )

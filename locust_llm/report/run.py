@@ -18,6 +18,7 @@ from locust_llm.measure.gate import Gate
 from locust_llm.measure.record import DEFINITIONS_VERSION
 from locust_llm.measure.server_sample import ServerSeries
 from locust_llm.measure.stats import RunStats
+from locust_llm.report.calibration_store import Safe
 from locust_llm.report.origin import Origin
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ class RunView:
     gates: tuple[Gate, ...] = ()
     open_load: OpenTotals | None = None
     step_now: str | None = None
+    calibration: Safe | None = None  # what `locust-llm calibrate` found for the machine that the load came from
 
     @property
     def incomplete(self) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
+from locust_llm.analysis.overload import OpenTotals
 from locust_llm.measure.catalogue import DISTRIBUTIONS
 from locust_llm.measure.figures import FIGURES
 from locust_llm.measure.findings import RunFacts, findings
@@ -18,6 +19,7 @@ from locust_llm.measure.histogram import Histogram
 from locust_llm.measure.record import DEFINITIONS_VERSION, Clock, RequestRecord, Transit
 from locust_llm.measure.stats import RunStats
 from locust_llm.measure.summary import summary
+from locust_llm.report.calibration_store import Safe
 from locust_llm.report.columns import live, points_columns
 from locust_llm.report.document import (
     DocumentError,
@@ -257,3 +259,26 @@ def test_a_damaged_document_is_refused(missing: str) -> None:
     del content[missing]
     with pytest.raises(DocumentError, match="damaged"):
         view_of(content)
+
+
+# id, what the view has, the mode, offered requests per second
+LOADS: list[tuple[str, dict[str, Any], str, float | None]] = [
+    ("users", {}, "closed", None),
+    ("a rate", {"open_load": OpenTotals(10, 10, 0, 0, 12.0)}, "open", 12.0),
+    ("steps", {"options": {"llm_shape": "sweep"}}, "steps", None),
+]
+
+
+@pytest.mark.parametrize(("given", "mode", "offered"), [case[1:] for case in LOADS], ids=[case[0] for case in LOADS])
+def test_how_the_load_was_made(given: dict[str, Any], mode: str, offered: float | None) -> None:
+    view = replace(full_view(), **given)
+    load = again(view)["load"]
+    assert (load["mode"], load["users"], load["offered_rps"]) == (mode, 3, offered)
+    assert load["achieved_rps"] == view.figure("request_throughput")
+
+
+def test_the_calibration_of_the_machine_stays_with_the_run() -> None:
+    safe = Safe(400, 600, 50.0, "2026-12-01")
+    content = again(replace(full_view(), calibration=safe))
+    assert view_of(content).calibration == safe
+    assert view_of(again(full_view())).calibration is None
