@@ -87,10 +87,13 @@ class ByLength:
 
     def add(self, record: RequestRecord, ttft_ms: float | None, tpot_ms: float | None) -> None:
         """An answer with its valid samples; what told no length is in no bucket of it."""
-        usage = record.usage
-        told = (usage.input_tokens, record.output_tokens, usage.cached_tokens, ttft_ms, tpot_ms)
-        self._waiting.extend([_NONE if number is None else number for number in told])
-        if len(self._waiting) >= _MOST:
+        usage, waiting = record.usage, self._waiting
+        waiting.append(_NONE if usage.input_tokens is None else usage.input_tokens)
+        waiting.append(_NONE if record.output_tokens is None else record.output_tokens)
+        waiting.append(_NONE if usage.cached_tokens is None else usage.cached_tokens)
+        waiting.append(_NONE if ttft_ms is None else ttft_ms)
+        waiting.append(_NONE if tpot_ms is None else tpot_ms)
+        if len(waiting) >= _MOST:
             self._take_in()
 
     def _take_in(self) -> None:

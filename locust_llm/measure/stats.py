@@ -291,7 +291,8 @@ class RunStats:
         blocks = [self._blocks_of(None).at(second)]
         if record.name in self._apart:
             blocks.append(self._blocks_of(record.name).at(second))
-        blocks += [self._blocks_of(side).at(second) for side in self._sides if record.name.endswith(side)]
+        if self._sides:
+            blocks += [self._blocks_of(side).at(second) for side in self._sides if record.name.endswith(side)]
         return blocks
 
     def _blocks_of(self, key: str | None) -> Blocks:
