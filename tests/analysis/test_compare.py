@@ -264,6 +264,7 @@ def test_documents_in_any_order_give_the_same_verdicts() -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(600)
 def test_of_400_pairs_of_sides_with_the_same_settings_at_most_29_are_called_worse() -> None:
     """29 of 400 is what 5 % may come to by chance; --min-effect, which could only help, is switched off."""
     worse = 0
@@ -275,6 +276,7 @@ def test_of_400_pairs_of_sides_with_the_same_settings_at_most_29_are_called_wors
     assert worse <= 29
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("pairs", [6, pytest.param(40, marks=pytest.mark.long)])
 def test_a_tenth_slower_decoding_is_worse_and_ttft_is_not_blamed(pairs: int) -> None:
     found: Counter[tuple[str, Verdict | None]] = Counter()

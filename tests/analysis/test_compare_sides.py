@@ -46,6 +46,7 @@ def test_a_slower_side_is_worse_and_ttft_is_not_blamed() -> None:
         assert (verdicts["ttft:p50"], verdicts["ttft:p95"], verdicts["errors"]) == (Verdict.SAME,) * 3
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("runs", [15, pytest.param(120, marks=pytest.mark.long)])
 def test_equal_sides_are_seldom_called_worse(runs: int) -> None:
     """5 % for all verdicts together, so about 2.5 % worse; 8 % is what chance makes of that in 120 runs."""
