@@ -79,7 +79,7 @@ def test_a_growing_backlog_is_called_overloaded(folder: Path, sim_server: SimSer
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("workers", [0, 3], ids=["alone", "3 workers"])
+@pytest.mark.parametrize("workers", [3], ids=["3 workers"])
 def test_a_sweep_of_rates(folder: Path, sim_server: SimServer, workers: int) -> None:
     server = sim_server(*SERVER)
     args = [*ARGS, "--host", server.url, "--llm-shape", "sweep", "--llm-steps", "20,60", "-u", "60"]
