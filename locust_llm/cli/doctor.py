@@ -17,7 +17,8 @@ from typing import Any, Final
 
 from locust_llm.plugin.asking import call_like, client_config, named_model
 from locust_llm.plugin.engine import EmbeddedEngine
-from locust_llm.plugin.options import OPTIONS, TRUTHS, Option, read_value
+from locust_llm.plugin.option import TRUTHS, Option, argparse_type
+from locust_llm.plugin.options import OPTIONS
 from locust_llm.plugin.settings import Settings
 from locust_llm.wire.api import APIS
 from locust_llm.wire.checks.examination import HELLO, Examination, small_call
@@ -184,16 +185,9 @@ def _add(parser: argparse.ArgumentParser, option: Option) -> None:
         parser.add_argument(option.flag, action="store_true", default=variable.strip().lower() in TRUTHS, help=text)
         return
     default = DEFAULTS.get(option.flag, option.default)
-
-    def read(typed: str) -> Any:
-        try:
-            return read_value(option, typed)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-
     parser.add_argument(
         option.flag,
-        type=read,
+        type=argparse_type(option),
         action="append" if option.many else "store",
         default=(variable or default) if not option.many else ([variable] if variable else None),
         choices=option.choices,

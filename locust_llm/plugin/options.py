@@ -6,51 +6,15 @@ turns the rest into text. No option holds a key. `Settings.parse` reads them aga
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from locust_llm.measure.expression import parse_share, parse_time
 from locust_llm.measure.gate import parse_gate
 from locust_llm.measure.slo import PRESETS, parse_slo, parse_target
+from locust_llm.plugin.option import Option, argparse_type, help_of
 from locust_llm.workload.arrivals import KINDS
 from locust_llm.workload.dataset import FORMATS
 from locust_llm.workload.lengths import parse_lengths
-
-Plain = str | int | float | bool | None
-
-TRUTHS = ("1", "true", "yes", "on")
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One option. `kind`: str, int, float or bool; `many`: repeatable; `in_form`: shown in the web UI's form.
-
-    `check` reads a text and raises ValueError when it makes no sense.
-    """
-
-    flag: str
-    kind: type
-    default: Plain
-    help: str
-    metavar: str | None = None
-    many: bool = False
-    in_form: bool = False
-    minimum: float | None = None
-    choices: tuple[str, ...] | None = None
-    check: Callable[[str], Any] | None = None
-
-    @property
-    def dest(self) -> str:
-        """The attribute of `parsed_options`."""
-        return self.flag.removeprefix("--").replace("-", "_")
-
-    @property
-    def variable(self) -> str:
-        """The environment variable."""
-        return "LOCUST_" + self.dest.upper()
-
 
 CHAT_APIS = ("chat", "completions", "messages", "responses", "ollama")
 
@@ -414,12 +378,12 @@ def add_to(parser: Any) -> None:
         return
     group = parser.add_argument_group("LLM options", "Options of locust_llm (also: locust-llm options)")
     for option in OPTIONS:
-        settings: dict[str, Any] = {"help": _help(option), "env_var": option.variable}
+        settings: dict[str, Any] = {"help": help_of(option), "env_var": option.variable}
         settings["include_in_web_ui"] = False
         if option.kind is bool:
             settings |= {"action": "store_true", "default": False}
         else:
-            settings |= {"type": _reader(option), "default": option.default, "metavar": option.metavar}
+            settings |= {"type": argparse_type(option), "default": option.default, "metavar": option.metavar}
             settings |= {"action": "append"} if option.many else {}
             settings |= {"choices": option.choices} if option.choices else {}
         # Arguments of a group never reach the web form, so those that belong there are the parser's own.
@@ -429,53 +393,12 @@ def add_to(parser: Any) -> None:
             group.add_argument(option.flag, **{k: v for k, v in settings.items() if k != "include_in_web_ui"})
 
 
-def _help(option: Option) -> str:
-    tail = "" if option.default in (None, "", False) else f" (default: {option.default})"
-    return (option.help + tail).replace("%", "%%")
-
-
-def _reader(option: Option) -> Any:
-    """The argparse type of an option: its kind, with its lower limit."""
-
-    def read(text: str) -> Any:
-        try:
-            return read_value(option, text)
-        except ValueError as error:
-            said = str(error).removeprefix(option.flag).lstrip(": ")  # argparse names the option itself
-            raise argparse.ArgumentTypeError(said) from None
-
-    return read
-
-
-def read_value(option: Option, value: Any) -> Any:
-    """One value as typed, configured or sent by the form; raises ValueError with the reason."""
-    if option.kind is bool:
-        return value if isinstance(value, bool) else str(value).strip().lower() in TRUTHS
-    if value is None or (option.kind is not str and isinstance(value, str) and not value.strip()):
-        return option.default
-    try:
-        number = option.kind(value)
-    except (TypeError, ValueError):
-        wanted = {int: "a whole number", float: "a number"}.get(option.kind, "text")
-        raise ValueError(f"{option.flag} takes {wanted}, not {value!r}") from None
-    if (option.kind is float and number != number) or number in (float("inf"), float("-inf")):
-        raise ValueError(f"{option.flag} takes a finite number")
-    if option.check is not None and (number or option.many):
-        try:
-            option.check(number)
-        except ValueError as error:
-            raise ValueError(f"{option.flag}: {error}") from None
-    if option.minimum is not None and number < option.minimum:
-        raise ValueError(f"{option.flag} must be at least {option.minimum:g}, not {value}")
-    return number
-
-
 def describe() -> str:
     """All options with their help, for `locust-llm options`."""
     lines = ["Options that locust_llm adds to `locust` (Locust prints its --help before it loads the locustfile).", ""]
     for option in OPTIONS:
         lines.append(f"  {option.flag}{' ' + option.metavar if option.metavar else ''}")
-        lines.append(f"      {_help(option).replace('%%', '%')}")
+        lines.append(f"      {help_of(option).replace('%%', '%')}")
         lines.append(f"      variable {option.variable}" + (", in the web form" if option.in_form else ""))
     lines += ["", "Also read, last of all: OPENAI_BASE_URL (as --host), OPENAI_API_KEY, OPENAI_MODEL; for messages"]
     lines += ["ANTHROPIC_BASE_URL, ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN (sent as Bearer), ANTHROPIC_MODEL; for"]

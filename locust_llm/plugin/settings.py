@@ -9,7 +9,8 @@ from typing import Any
 from locust_llm.measure.expression import parse_share, parse_time
 from locust_llm.measure.gate import Gate, parse_gate
 from locust_llm.measure.slo import PRESETS, Slo, parse_slo, parse_target
-from locust_llm.plugin.options import OPTIONS, read_value
+from locust_llm.plugin.option import read_value
+from locust_llm.plugin.options import OPTIONS
 from locust_llm.wire.target import ConfigurationError
 from locust_llm.workload.lengths import Lengths, parse_lengths
 
