@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 import msgspec
 
@@ -43,6 +43,17 @@ LOCAL_LAG_S: Final = 2
 
 REPORT_LAG_S: Final = 5
 """The same on a master: one report interval (3 s) more."""
+
+
+class Rules(TypedDict, total=False):
+    """What a run's figures follow; see RunStats."""
+
+    min_tokens: int
+    slos: Sequence[slo.Slo]
+    apart: Iterable[str]
+    stall_ms: float
+    counter: Counter | None
+    sides: Sequence[str]
 
 
 class RunStats:

@@ -12,19 +12,16 @@ With `--reset-stats` every process resets when spawning is complete, each at its
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Unpack
 
 import gevent
 
 from locust_llm.measure.histogram import Histogram
 from locust_llm.measure.record import Clock, RequestRecord
-from locust_llm.measure.slo import Slo
-from locust_llm.measure.smoothness import STALL_MS
-from locust_llm.measure.stats import LOCAL_LAG_S, REPORT_LAG_S, RunStats
+from locust_llm.measure.stats import LOCAL_LAG_S, REPORT_LAG_S, Rules, RunStats
 from locust_llm.measure.timeline import Timeline
-from locust_llm.measure.tokens import Counter
 from locust_llm.plugin.lag import LagProbe
 from locust_llm.plugin.read_delays import ReadDelays
 
@@ -80,20 +77,12 @@ class Listener:
         self._read_delays = ReadDelays()
         self._over = False
         self._ticker: gevent.Greenlet | None = None
-        self.stats = self._fresh(0)
+        self.stats = self._fresh(min_tokens=0)
         self._follow_resets(environment.stats)
 
-    def begin(
-        self,
-        min_tokens: int,
-        slos: Sequence[Slo] = (),
-        apart: Sequence[str] = (),
-        stall_ms: float = STALL_MS,
-        counter: Counter | None = None,
-        sides: Sequence[str] = (),
-    ) -> None:
+    def begin(self, **rules: Unpack[Rules]) -> None:
         """A test starts: forget the last one."""
-        self.stats = self._fresh(min_tokens, slos, apart, stall_ms, counter, sides)
+        self.stats = self._fresh(**rules)
         self.running = set()
         self.health = {}
         self._over = False
@@ -205,26 +194,8 @@ class Listener:
         self.stats.reset(time.monotonic_ns())
         self.health = {}
 
-    def _fresh(
-        self,
-        min_tokens: int,
-        slos: Sequence[Slo] = (),
-        apart: Sequence[str] = (),
-        stall_ms: float = STALL_MS,
-        counter: Counter | None = None,
-        sides: Sequence[str] = (),
-    ) -> RunStats:
+    def _fresh(self, **rules: Unpack[Rules]) -> RunStats:
         lag_s = None if self._worker else REPORT_LAG_S if self._master else LOCAL_LAG_S
         offset_ns = time.time_ns() - time.monotonic_ns()
         probing = any(getattr(user, "llm_probe", False) for user in getattr(self.environment, "user_classes", ()))
-        return RunStats(
-            offset_ns,
-            min_tokens=min_tokens,
-            lag_s=lag_s,
-            slos=slos,
-            apart=apart,
-            probing=probing,
-            stall_ms=stall_ms,
-            counter=counter,
-            sides=sides,
-        )
+        return RunStats(offset_ns, lag_s=lag_s, probing=probing, **rules)

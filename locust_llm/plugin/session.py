@@ -131,7 +131,12 @@ class Session:
         self.lost = {}
         gated = [gate.name for gate in self.settings.gate if gate.name is not None]
         self.listener.begin(
-            self.settings.min_tokens, self.settings.slo, gated, self.settings.stall, self.counter, self.sides.endings
+            min_tokens=self.settings.min_tokens,
+            slos=self.settings.slo,
+            apart=gated,
+            stall_ms=self.settings.stall,
+            counter=self.counter,
+            sides=self.sides.endings,
         )
         self.sides.begin()
         self.brakes.begin()

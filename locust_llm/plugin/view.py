@@ -63,7 +63,7 @@ def view_of(session: Session) -> RunView:
         gates=tuple(session.settings.gate),
         open_load=session.open_load.told() if session.open_load.active else None,
         step_now=session.steps.step_text if session.steps is not None and not session.over else None,
-        calibration=_calibrated([lag for lag in lags if lag.process != "master"]),
+        calibration=_calibrated(lags),
     )
 
 
@@ -139,17 +139,21 @@ def _lag(process: str, health: Health) -> ProcessLag:
     )
 
 
-def _calibrated(generating: list[ProcessLag]) -> Safe | None:
+def _generating(lags: tuple[ProcessLag, ...]) -> list[ProcessLag]:
+    """The processes that send requests."""
+    return [lag for lag in lags if lag.process != "master"]
+
+
+def _calibrated(lags: tuple[ProcessLag, ...]) -> Safe | None:
     """What calibration found for the machine that the load comes from; None when that is not (only) this one."""
-    names = (lag.process for lag in generating)
+    names = (lag.process for lag in _generating(lags))
     here = all(name == "local" or name.rsplit("_", 1)[0] == socket.gethostname() for name in names)
     return saved() if here else None
 
 
 def _facts(session: Session, lags: tuple[ProcessLag, ...]) -> RunFacts:
-    generating = [lag for lag in lags if lag.process != "master"]
+    generating, calibrated = _generating(lags), _calibrated(lags)
     settings = session.settings
-    calibrated = _calibrated(generating)
     return RunFacts(
         safe_streams=calibrated.streams if calibrated is not None else None,
         safe_stream_tps=calibrated.stream_tokens_per_s if calibrated is not None else None,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import time
+from abc import ABC, abstractmethod
 from asyncio import Transport
 from typing import Protocol
 
@@ -40,7 +41,7 @@ class Connection(Protocol):
     def reset(self) -> None: ...
 
 
-class Reply:
+class Reply(ABC):
     """What streamed and whole answers share. `head` and `tail` stand around a plain token; `head` None means `emit`."""
 
     __slots__ = ("_ask", "_connection", "_keep_alive", "_settings", "_writer", "head", "sent", "sequence", "tail",
@@ -62,9 +63,9 @@ class Reply:
         """The engine took the request."""
         self.sequence = sequence
 
+    @abstractmethod
     def emit(self, outcome: Outcome | None) -> None:
         """The general path of a token; the last one of a complete answer carries its finish reason."""
-        raise NotImplementedError
 
     def end(self, outcome: Outcome) -> None:
         """The sequence is over, its last token emitted: closes the answer, or breaks it as the fault wants."""
@@ -74,8 +75,8 @@ class Reply:
         self._close(outcome)
         self._connection.reply_done(self._keep_alive)
 
-    def _close(self, outcome: Outcome) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _close(self, outcome: Outcome) -> None: ...
 
     def _usage(self, tokens: int) -> Usage:
         sequence = self.sequence

@@ -12,6 +12,7 @@ times whatever happens. Both give what the engine did, exactly: no network, no c
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -75,7 +76,7 @@ class Work:
         return max(1, round(mean * random.uniform(1 - self.spread, 1 + self.spread)))
 
 
-class VirtualLoad:
+class VirtualLoad(ABC):
     """What both loops share: arrivals in time order go in, ticks come out and become rows."""
 
     def __init__(self, engine: Engine) -> None:
@@ -121,10 +122,10 @@ class VirtualLoad:
             total += max(0, oldest - newest + 1) * sequences
         return total
 
-    def _demand(self, user: int) -> Demand:
-        raise NotImplementedError
+    @abstractmethod
+    def _demand(self, user: int) -> Demand: ...
 
-    def _ended(self, user: int, now_ns: int) -> None:
+    def _ended(self, user: int, now_ns: int) -> None:  # noqa: B027 - a hook that open load has no use for
         """A user's request has ended, or was refused."""
 
     def _arrive(self, at_ns: int, user: int) -> None:

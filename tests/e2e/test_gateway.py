@@ -9,7 +9,6 @@ import pytest
 
 from tests.locust_process import start_locust
 from tests.replay import DONE, ROLE, STOP, C, Exchange, Replay, Script, U, answer, stream
-from tests.service import free_port
 from tests.side_by_side import side_by_side
 
 CHAT = (Path(__file__).parents[2] / "locustfiles" / "chat.py").read_text()
@@ -28,8 +27,7 @@ def test_the_place_that_was_found(folder: Path, stack: ExitStack, mode: str) -> 
     server = stack.enter_context(Replay(choose=gateway))
     args = ["-f", "locustfile.py", "--headless", "--users", "2", "--run-time", "2s", "--llm-model", "m"]
     args += ["--host", f"{server.url}/api", "--llm-warmup", "1", "--llm-max-requests", "20"]
-    port = str(free_port())
-    args += ["--processes", "1", "--master-bind-port", port, "--master-port", port] if mode == "processes" else []
+    args += ["--processes", "1"] if mode == "processes" else []
     with start_locust(args, cwd=folder) as locust:
         result = locust.wait()
     assert result.exit_code == 0, result.output

@@ -9,21 +9,12 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.asking import CLOSED
 from tests.locust_process import run_locust, start_cluster
 from tests.service import Service
 
 pytestmark = pytest.mark.long
 
-LOCUSTFILE = """
-from locust import constant, task
-from locust_llm import LLMUser
-
-class Chat(LLMUser):
-    wait_time = constant(0)
-    @task
-    def ask(self):
-        self.client.chat(self.prompt(), name="ask")
-"""
 ARGS = (
     "--headless --stop-timeout 10 --only-summary --llm-json run.json --llm-input-tokens 50 --llm-max-tokens 20"
     " --llm-ignore-eos --llm-seed 1"
@@ -35,7 +26,7 @@ SimServer = Callable[..., Service]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "locustfile.py").write_text(LOCUSTFILE)
+    (tmp_path / "locustfile.py").write_text(CLOSED)
     return tmp_path
 
 

@@ -7,26 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.asking import CLOSED
 from tests.engine.llama import SLOTS, Llama
 from tests.locust_process import run_locust
 
 pytestmark = [pytest.mark.engine, pytest.mark.long]
 
-LOCUSTFILE = """
-from locust import constant, task
-from locust_llm import LLMUser
-
-class Chat(LLMUser):
-    wait_time = constant(0)
-    @task
-    def ask(self):
-        self.client.chat(self.prompt(), name="ask")
-"""
-
 
 def test_four_slots_beside_the_server_s_own_figures(tmp_path: Path, own_llama: Llama) -> None:
     """Of twelve users four are processed and most others deferred; the knee does not lie above the slots."""
-    (tmp_path / "locustfile.py").write_text(LOCUSTFILE)
+    (tmp_path / "locustfile.py").write_text(CLOSED)
     args = "--headless --stop-timeout 10 --only-summary --llm-json run.json --llm-input-tokens 30 --llm-max-tokens 64"
     steps = "--llm-shape sweep --llm-steps 1,4,12 --llm-step-time 14 --llm-server-metrics /metrics"
     result = run_locust([*args.split(), *steps.split(), "--host", own_llama.url], cwd=tmp_path, timeout_s=120)

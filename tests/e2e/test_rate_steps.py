@@ -10,18 +10,9 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.asking import OPEN
 from tests.locust_process import run_locust, start_cluster
 from tests.service import Service
-
-LOCUSTFILE = """
-from locust import task
-from locust_llm import OpenLoopUser
-
-class Open(OpenLoopUser):
-    @task
-    def ask(self):
-        self.client.chat(self.prompt(), name="ask")
-"""
 
 SimServer = Callable[..., Service]
 CAPACITY_RPS = 4 / 0.109
@@ -36,7 +27,7 @@ ARGS = (
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "locustfile.py").write_text(LOCUSTFILE)
+    (tmp_path / "locustfile.py").write_text(OPEN)
     return tmp_path
 
 

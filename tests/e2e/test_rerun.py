@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.locust_process import LOCUST, start_locust
-from tests.service import clean_environment, free_port
+from tests.service import clean_environment
 from tests.side_by_side import side_by_side
 
 CHAT = (Path(__file__).parents[2] / "locustfiles" / "chat.py").read_text()
@@ -31,8 +31,7 @@ def test_it_is_repeated(folder: Path, stack: ExitStack, mode: str) -> None:
     (folder / "run.conf").write_text("users = 3\nrun-time = 2s\nllm-max-tokens = 9\n")
     args = ["--config", "run.conf", "--headless", "--host", "sim", "--llm-json", "run.json", "--llm-seed", "5"]
     args += ["--llm-note", NOTE, "--llm-header", "X-Tenant: a b", "--llm-sim=--slots 2 --decode-ms 5"]
-    port = str(free_port())
-    args += ["--processes", "1", "--master-bind-port", port, "--master-port", port] if mode == "processes" else []
+    args += ["--processes", "1"] if mode == "processes" else []
     with start_locust(args, cwd=folder, env={"OPENAI_API_KEY": "sk-rerun-SECRET-123456"}) as locust:
         result = locust.wait()
     assert result.exit_code == 0, result.output

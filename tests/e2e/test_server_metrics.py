@@ -8,19 +8,10 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.asking import CLOSED
 from tests.locust_process import run_locust
 from tests.service import free_port
 
-LOCUSTFILE = """
-from locust import constant, task
-from locust_llm import LLMUser
-
-class Chat(LLMUser):
-    wait_time = constant(0)
-    @task
-    def ask(self):
-        self.client.chat(self.prompt(), name="ask")
-"""
 ARGS = (
     "--headless -u 6 -r 6 --run-time 5s --stop-timeout 5 --only-summary --llm-json run.json --llm-max-tokens 40"
     " --host sim --llm-input-tokens 20"
@@ -30,7 +21,7 @@ SIM = ["--llm-sim", "--slots 2 --decode-ms 5 --kv-tokens 4000"]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "locustfile.py").write_text(LOCUSTFILE)
+    (tmp_path / "locustfile.py").write_text(CLOSED)
     return tmp_path
 
 

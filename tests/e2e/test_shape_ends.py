@@ -10,21 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.asking import CLOSED, OPEN
 from tests.locust_process import run_locust, start_locust
 from tests.service import Service
 
-LOCUSTFILE = """
-from locust import constant, task
-from locust_llm import LLMUser, OpenLoopUser
-
-class {name}({base}):
-    {wait}
-    @task
-    def ask(self):
-        self.client.chat(self.prompt(), name="ask")
-"""
-USERS = LOCUSTFILE.format(name="Chat", base="LLMUser", wait="wait_time = constant(0)")
-RATES = LOCUSTFILE.format(name="Open", base="OpenLoopUser", wait="")
 ARGS = (
     "--headless --stop-timeout 5 --only-summary --llm-json run.json --llm-input-tokens 20 --llm-max-tokens 20"
     " --llm-records r.jsonl --llm-shape sweep --llm-steps 3,6 --llm-step-time 60"
@@ -44,7 +33,7 @@ def await_requests(path: Path, count: int) -> None:
 
 
 @pytest.mark.parametrize("end", ["SIGTERM", "run time"])
-@pytest.mark.parametrize(("file", "load"), [(USERS, "users"), (RATES, "rates")], ids=["users", "rates"])
+@pytest.mark.parametrize(("file", "load"), [(CLOSED, "users"), (OPEN, "rates")], ids=["users", "rates"])
 def test_what_it_has_is_told(tmp_path: Path, sim_server: SimServer, file: str, load: str, end: str) -> None:
     (tmp_path / "locustfile.py").write_text(file)
     server = sim_server("--slots", "4", "--decode-ms", "10")

@@ -11,7 +11,6 @@ import pytest
 from locust_llm.cli import main
 from tests.locust_process import start_locust
 from tests.plugin.endings import running_engine
-from tests.service import free_port
 from tests.side_by_side import side_by_side
 
 CHAT = (Path(__file__).parents[2] / "locustfiles" / "chat.py").read_text()
@@ -25,8 +24,7 @@ def test_a_run_agrees_and_a_changed_one_does_not(folder: Path, stack: ExitStack,
     args = ["-f", "locustfile.py", "--headless", "--users", "6", "--spawn-rate", "6", "--run-time", "4s"]
     args += ["--host", engine.url, "--llm-max-tokens", "40", "--llm-json", "run.json", "--llm-records", "run.jsonl"]
     args += ["--llm-slo", "ttft<200ms", "--llm-tokenizer", "words", "--llm-stall", "50ms"]
-    port = str(free_port())
-    args += ["--processes", "2", "--master-bind-port", port, "--master-port", port] if mode == "processes" else []
+    args += ["--processes", "2"] if mode == "processes" else []
     with start_locust(args, cwd=folder) as locust:
         result = locust.wait()
     document = folder / "run.json"

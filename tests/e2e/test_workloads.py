@@ -15,7 +15,6 @@ from tests.engine.llama import Llama
 from tests.locust_process import LocustResult, start_locust
 from tests.plugin.endings import running_engine
 from tests.replay import DONE, ROLE, STOP, C, Exchange, Replay, Script, U, answer, stream
-from tests.service import free_port
 from tests.side_by_side import side_by_side
 
 EXAMPLES = Path(__file__).parents[2] / "locustfiles"
@@ -27,8 +26,7 @@ def run(folder: Path, example: str, url: str, *args: str, workers: int = 0, time
     given = ["-f", str(EXAMPLES / f"{example}.py"), "--headless", "--host", url, "--users", "2", "--spawn-rate", "20"]
     given += ["--run-time", f"{time_s}s", "--stop-timeout", "10", "--llm-records", "r.jsonl", "--llm-json", "run.json"]
     if workers:
-        port = str(free_port())
-        given += ["--processes", str(workers), "--master-bind-port", port, "--master-port", port]
+        given += ["--processes", str(workers)]
     with start_locust([*given, *args], cwd=folder) as locust:
         return locust.wait()
 

@@ -15,6 +15,7 @@ from locust_llm import LLMUser
 from locust_llm.plugin import watch as watch_room
 from locust_llm.plugin.events import LLMError
 from locust_llm.plugin.session import session_of
+from tests.plugin.clock import own_clock
 from tests.replay import DONE, ROLE, STOP, C, End, Exchange, Replay, Script, U, answer, event, stream
 
 ANSWER = stream((0, ROLE + C("Hi")), (20, C("!") + STOP + U(9, 2) + DONE))
@@ -38,21 +39,7 @@ class Heard(list[dict[str, Any]]):
 @pytest.fixture
 def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """What a user has slept, on a clock that it moves itself."""
-    slept: list[float] = []
-
-    class Clock:
-        @staticmethod
-        def monotonic() -> float:
-            return sum(slept)
-
-    class Sleeper:
-        @staticmethod
-        def sleep(seconds: float) -> None:
-            slept.append(seconds)
-
-    monkeypatch.setattr(watch_room, "time", Clock)
-    monkeypatch.setattr(watch_room, "gevent", Sleeper)
-    return slept
+    return own_clock(monkeypatch, watch_room)
 
 
 def make(server: Replay, user_class: type[LLMUser] = Asker) -> LLMUser:

@@ -14,6 +14,7 @@ from locust.user.task import LOCUST_STATE_RUNNING, LOCUST_STATE_STOPPING
 
 from locust_llm import Conversation, LLMUser
 from locust_llm.plugin import conversation as conversation_room
+from tests.plugin.clock import own_clock
 from tests.replay import DONE, ROLE, STOP, C, Replay, Script, U, answer, stream
 
 BROKEN = answer("500 Internal Server Error", b"{}")
@@ -30,21 +31,7 @@ class Talker(LLMUser):
 @pytest.fixture
 def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """What a user has slept, on a clock that it moves itself."""
-    slept: list[float] = []
-
-    class Clock:
-        @staticmethod
-        def monotonic() -> float:
-            return sum(slept)
-
-    class Sleeper:
-        @staticmethod
-        def sleep(seconds: float) -> None:
-            slept.append(seconds)
-
-    monkeypatch.setattr(conversation_room, "time", Clock)
-    monkeypatch.setattr(conversation_room, "gevent", Sleeper)
-    return slept
+    return own_clock(monkeypatch, conversation_room)
 
 
 def make(server: Replay, **options: Any) -> LLMUser:

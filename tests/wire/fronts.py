@@ -9,6 +9,7 @@ from __future__ import annotations
 import _socket
 import ssl
 import struct
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,7 +22,7 @@ _DEADLINE_S = 5.0
 _READ = 65536
 
 
-class Front:
+class Front(ABC):
     """Accepts connections and serves each in a thread; as a context manager, ends them all."""
 
     scheme = "http"
@@ -57,9 +58,9 @@ class Front:
         end.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
         return end
 
+    @abstractmethod
     def serve(self, near: Any) -> None:
         """Serve one connection to its end."""
-        raise NotImplementedError
 
     def relay(self, near: Any, port: int, before: bytes = b"") -> bool:
         """Pass bytes both ways between `near` and a port, after sending it `before`; whether it ended without reset."""
