@@ -14,6 +14,8 @@ from typing import Any
 import servers
 from plan import Plan
 
+from locust_llm.report.calibration_store import cpu_model
+
 SERVER_CORE, CLIENT_CORE = 0, 1
 DEADLINE_S = 90.0
 STACKS = {
@@ -92,12 +94,3 @@ def machine() -> dict[str, Any]:
         "kernel": os.uname().release,
         "cpu": cpu_model(),
     }
-
-
-def cpu_model() -> str | None:
-    """The processor's name (Linux)."""
-    info = Path("/proc/cpuinfo")
-    if not info.exists():
-        return None
-    names = [line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
-    return names[0] if names else None
