@@ -1,8 +1,7 @@
 """Histogram: mergeable counts of non-negative numbers; percentiles by nearest rank with an error of at most 0.1 %.
 
-Theory of operation. The buckets are log-linear and need no logarithm: a double's exponent and the top 9 bits of its
-mantissa, read as one integer, number 512 equal buckets to each power of two. A bucket is at most 1/512 of its values
-wide, so its middle is within 1/1024 (0.098 %) of each of them. Smallest, largest, count and sum are kept beside.
+Theory of operation. Samples are counted by bucket (see `buckets`), whose middle is within 0.098 % of each of them.
+Smallest, largest, count and sum are kept beside.
 
 New samples wait as raw doubles (which costs well under a microsecond) and are sorted into the buckets some thousand at
 a time, or when somebody reads; packed histograms of other processes wait likewise. The buckets are two
@@ -15,30 +14,19 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterable
-from struct import Struct
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from locust_llm.measure import packed
+from locust_llm.measure.buckets import MAX_VALUE, SHIFT, ZERO, check, middle, number
 
-MAX_VALUE: Final = 1e9
-"""Largest value a histogram takes; 1e9 ms are eleven days."""
-
-_MANTISSA_BITS: Final = 9
-_SHIFT: Final = 52 - _MANTISSA_BITS
-_TINY: Final = int(np.float64(1e-9).view(np.int64))
-"""Zero, and all that is not larger than this double, share the bucket of zero (the bits of -0.0 are negative)."""
-_ZERO: Final = _TINY >> _SHIFT
-_LARGEST: Final = int(np.float64(MAX_VALUE).view(np.int64))
 _PENDING: Final = 8192
 _PACKS: Final = 32
 _FEW: Final = 8
 _DOUBLE: Final = 8
 _RANK_SLACK: Final = 1e-12
-_BITS: Final = Struct("=qq")
-_DOUBLES: Final = Struct("=dd")
 
 Ints = NDArray[np.int64]
 
@@ -142,10 +130,10 @@ class Histogram:
         self._max = max(self._max, high)
         self._sum += float(np.add.reduce(values))
         self._settled += len(values)
-        numbers = values.view(np.int64) >> _SHIFT
-        first = _number(low)
-        if first == _ZERO:
-            np.maximum(numbers, _ZERO, out=numbers)
+        numbers = values.view(np.int64) >> SHIFT
+        first = number(low)
+        if first == ZERO:
+            np.maximum(numbers, ZERO, out=numbers)
         numbers -= first
         dense = np.bincount(numbers)
         held = dense.nonzero()[0]
@@ -247,28 +235,28 @@ class Histogram:
         if self._ranks is None:
             self._ranks = self._counts.cumsum()
         position = int(self._ranks.searchsorted(rank))
-        return min(max(_middle(int(self._index[position])), self._min), self._max)
+        return min(max(middle(int(self._index[position])), self._min), self._max)
 
     def count_at_least(self, value: float) -> int:
         """How many samples are ≥ `value`; those in its own bucket (0.2 % wide) count as such."""
         self._settle()
         if self._index is None or self._counts is None or value > self._max:
             return 0
-        return int(self._counts[np.searchsorted(self._index, _number(value)) :].sum())
+        return int(self._counts[np.searchsorted(self._index, number(value)) :].sum())
 
     def count_above(self, value: float) -> int:
         """How many samples lie in buckets above that of `value`."""
         self._settle()
         if self._index is None or self._counts is None or value >= self._max:
             return 0
-        return int(self._counts[np.searchsorted(self._index, _number(value), side="right") :].sum())
+        return int(self._counts[np.searchsorted(self._index, number(value), side="right") :].sum())
 
     def buckets(self) -> list[tuple[float, int]]:
         """(middle, count) of every bucket that holds something, rising."""
         self._settle()
         if self._index is None or self._counts is None:
             return []
-        return [(_middle(i), n) for i, n in zip(self._index.tolist(), self._counts.tolist(), strict=True)]
+        return [(middle(i), n) for i, n in zip(self._index.tolist(), self._counts.tolist(), strict=True)]
 
     # -- travelling ----------------------------------------------------------------------------------------------
 
@@ -326,33 +314,6 @@ class Histogram:
         return result
 
 
-def check(values: NDArray[np.float64]) -> float:
-    """The largest of the values, 0 of none.
-
-    Raises ValueError when one of the values cannot be a sample: negative, NaN or above 1e9.
-
-    The bits of a double, read as an unsigned number, are larger than those of 1e9 in each of these cases.
-    """
-    if not len(values):
-        return 0.0
-    bits = np.maximum.reduce(values.view(np.uint64))
-    if bits > _LARGEST:
-        raise ValueError(f"not samples: {values.min()} … {values.max()}")
-    return float(bits.view(np.float64))
-
-
 def _rank(q: float, count: int) -> int:
     """The nearest rank ⌈q·n⌉, at least 1; q·n is eased a little, since 0.07 · 100 is 7.000000000000001."""
     return max(1, min(count, math.ceil(q * count * (1.0 - _RANK_SLACK))))
-
-
-def _number(value: float) -> int:
-    """The number of the bucket that a value belongs to."""
-    return max(int(np.float64(value).view(np.int64)), _TINY) >> _SHIFT
-
-
-def _middle(number: int) -> float:
-    if number == _ZERO:
-        return 0.0
-    low, high = _DOUBLES.unpack(_BITS.pack(number << _SHIFT, (number + 1) << _SHIFT))
-    return float((low + high) / 2)

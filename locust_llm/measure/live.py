@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from locust_llm.measure import metrics
 from locust_llm.measure.arrivals import SECOND_NS, by_second, gaps_ms, tokens_through
+from locust_llm.measure.buckets import check
 from locust_llm.measure.counts import Counts
-from locust_llm.measure.histogram import check
 from locust_llm.measure.record import Outcome, RequestRecord
 from locust_llm.measure.series import Series
 from locust_llm.measure.timeline import Timeline

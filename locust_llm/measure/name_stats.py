@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from locust_llm.measure.blocks import KEPT, Block
+from locust_llm.measure.buckets import check
 from locust_llm.measure.by_length import ByLength
 from locust_llm.measure.catalogue import DISTRIBUTIONS, ITL, MAX_GAP, TPOT, TTFT
 from locust_llm.measure.counts import Counts
-from locust_llm.measure.histogram import Histogram, check
+from locust_llm.measure.histogram import Histogram
 from locust_llm.measure.record import Clock, RequestRecord
 from locust_llm.measure.smoothness import STALL_MS, reader_waits
 
@@ -38,18 +40,18 @@ class NameStats:
 
     def __init__(self) -> None:
         self.counts = Counts()
-        self._histograms: dict[str, Histogram] = {}
-        self._lagged: dict[str, Histogram] = {}
+        self._histograms: defaultdict[str, Histogram] = defaultdict(Histogram)
+        self._lagged: defaultdict[str, Histogram] = defaultdict(Histogram)
         self._reports: list[Sequence[dict[str, bytes]]] = []
 
     @property
-    def histograms(self) -> dict[str, Histogram]:
+    def histograms(self) -> Mapping[str, Histogram]:
         """Metric → samples that the client's own delay has not touched."""
         self._take_in()
         return self._histograms
 
     @property
-    def lagged(self) -> dict[str, Histogram]:
+    def lagged(self) -> Mapping[str, Histogram]:
         """Metric → the timings that it may have touched."""
         self._take_in()
         return self._lagged
@@ -83,10 +85,7 @@ class NameStats:
                 if (record.output_tokens or 0) < min_tokens:
                     counts.tpot_left_out += 1
                     continue
-            histograms = timings if timing else plain
-            histogram = histograms.get(key)
-            if histogram is None:
-                histogram = histograms[key] = Histogram()
+            histogram = (timings if timing else plain)[key]
             try:
                 if not pooled:
                     histogram.add(value)
@@ -118,10 +117,7 @@ class NameStats:
         self, record: RequestRecord, gaps: Any, largest_ms: float, timings: dict[str, Histogram], stall_ms: float
     ) -> None:
         """The largest gap, the stalls, and whether a reader waits, of an answer with these gaps."""
-        histogram = timings.get(MAX_GAP)
-        if histogram is None:
-            histogram = timings[MAX_GAP] = Histogram()
-        histogram.add(largest_ms)
+        timings[MAX_GAP].add(largest_ms)
         counts = self.counts
         counts.gap_tokens += record.streamed_tokens if record.streamed_tokens is not None else len(record.event_ns)
         if largest_ms > stall_ms:
@@ -146,17 +142,15 @@ class NameStats:
             return
         reports, self._reports = self._reports, []
         for place, mine in enumerate((self._histograms, self._lagged)):
-            packs: dict[str, list[bytes]] = {}
+            packs: defaultdict[str, list[bytes]] = defaultdict(list)
             for parts in reports:
                 for key, data in parts[place].items():
-                    packs.setdefault(key, []).append(data)
+                    packs[key].append(data)
             for key, many in packs.items():
-                if key not in mine:
-                    mine[key] = Histogram()
                 mine[key].merge_packs(many)
 
 
-def _packed(histograms: dict[str, Histogram]) -> dict[str, bytes]:
+def _packed(histograms: Mapping[str, Histogram]) -> dict[str, bytes]:
     return {key: histogram.pack() for key, histogram in histograms.items()}
 
 
