@@ -52,6 +52,7 @@ class Targets:
         self._engine: EmbeddedEngine | None = None
         self._quirks = Quirks()
         self._configs: dict[tuple[str | None, str], ClientConfig] = {}
+        self._calls: dict[tuple[str | None, str], Call] = {}
 
     @property
     def _settings(self) -> Settings:
@@ -94,7 +95,7 @@ class Targets:
 
     def settle(self) -> None:
         """Find target, key and model, and check them by one small request each; raises ConfigurationError."""
-        self._configs.clear()
+        self._forget()
         self._quirks = Quirks()
         self.reports = []
         self.models = {}
@@ -119,7 +120,12 @@ class Targets:
         self.roots = json.loads(getattr(options, "llm_roots", "") or json.dumps(self.roots))
         self.engine_url = getattr(options, "llm_engine_url", self.engine_url)
         self._quirks = Quirks(include_usage=not getattr(options, "llm_usage_refused", False))
+        self._forget()
+
+    def _forget(self) -> None:
+        """Options or what was found have changed: what was made of them is made anew."""
         self._configs.clear()
+        self._calls.clear()
 
     def _settle_target(self) -> None:
         """Find the default target; start the embedded engine where it is wanted, and put its URL in place of `sim`."""
@@ -157,13 +163,11 @@ class Targets:
         settings = self._settings
         client = LLMClient(self.config_for(host, api))
         try:
-            report = check(client, self.call(host, api), send=not settings.no_preflight)
+            report = self._examine(client, self.call(host, api))
             self.models[host or ""] = report.model
+            self._calls.clear()
             self._follow(host, api, client, report)
             self.reports.append(report)
-            for warning in report.warnings:
-                logger.warning(warning)
-            logger.info(report.sentence)
             workload = self._session.workload
             wants_fit = workload.wants_fit(api)
             if settings.warmup or wants_fit:
@@ -187,12 +191,17 @@ class Targets:
             raise ConfigurationError(f"--llm-ab {model} is the model that is asked anyway: name another, or a URL")
         client = LLMClient(self.config_for(host, api))
         try:
-            report = check(client, replace(self.call(host, api), model=model), send=not self._settings.no_preflight)
+            self._examine(client, replace(self.call(host, api), model=model))
         finally:
             client.close()
+
+    def _examine(self, client: LLMClient, call: Call) -> Report:
+        """The preflight of one target and model, told in the log."""
+        report = check(client, call, send=not self._settings.no_preflight)
         for warning in report.warnings:
             logger.warning(warning)
         logger.info(report.sentence)
+        return report
 
     def _follow(self, host: str | None, api: str, client: LLMClient, report: Report) -> None:
         """Go where preflight found the API, if that is not where it was thought to be."""
@@ -223,7 +232,11 @@ class Targets:
 
     def call(self, host: str | None, api: str) -> Call:
         """What every request to a host asks for, by the options and by what preflight found."""
-        return call_like(self._settings, api, self.models.get(host or "", named_model(self._settings, api)))
+        call = self._calls.get((host, api))
+        if call is None:
+            model = self.models.get(host or "", named_model(self._settings, api))
+            call = self._calls[host, api] = call_like(self._settings, api, model)
+        return call
 
     def config_for(self, host: str | None, api: str) -> ClientConfig:
         """The client configuration for a host as typed (None: the default target); raises ConfigurationError."""
