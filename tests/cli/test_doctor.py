@@ -265,6 +265,13 @@ def test_as_a_command(tmp_path: Path) -> None:
     assert json.loads(ended.stdout)["model"] == "sim"
 
 
+def test_a_bad_value_names_its_option_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["doctor", "--host", "sim", "--llm-max-tokens", "0"])
+    assert ended.value.code == 2
+    assert "error: argument --llm-max-tokens: must be at least 1, not 0" in capsys.readouterr().err
+
+
 def test_it_needs_a_host(doctor: Any) -> None:
     exit_code, printed = doctor()
     assert exit_code == 1

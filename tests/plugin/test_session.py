@@ -174,6 +174,20 @@ def test_each_test_is_another_run() -> None:
     assert len(runs) == 3
 
 
+def test_a_test_asks_as_its_own_options_say() -> None:
+    """What all requests have in common is made once a test, and anew for the next."""
+    session = make("http://h", llm_model="m1", llm_max_tokens=7)
+    session.prepare()
+    session.begin()
+    first = session.targets.call("http://h", "chat")
+    assert session.targets.call("http://h", "chat") is first
+    session.environment.parsed_options.llm_model, session.environment.parsed_options.llm_max_tokens = "m2", 9
+    session.prepare()
+    session.begin()
+    second = session.targets.call("http://h", "chat")
+    assert [(call.model, call.max_tokens) for call in (first, second)] == [("m1", 7), ("m2", 9)]
+
+
 MISTAKES = [
     ("a password in the host", "http://u:secret@h/v1", {}, "user name or password"),
     ("no URL", "ftp://h", {}, "is not an HTTP URL"),
