@@ -45,7 +45,7 @@ def test_the_audit(share: str, found: bool, tmp_path: Path) -> None:
 REFUSED = [
     ("no such tokenizer", ["--llm-tokenizer", "nowhere.json"], "--llm-tokenizer nowhere.json: no such file"),
     ("a stall that is no time", ["--llm-stall", "250"], "a time is expected, such as 250ms"),
-    ("a negative price", ["--llm-price-in", "-1"], "--llm-price-in must be at least 0"),
+    ("a negative price", ["--llm-price-in", "-1"], "argument --llm-price-in: must be at least 0"),
 ]
 
 
